@@ -1,0 +1,3 @@
+//! The `switchboard` program.
+
+fn main() {}

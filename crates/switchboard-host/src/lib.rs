@@ -1,0 +1,1 @@
+//! Hosts Switchboard agents at addresses.

@@ -1,0 +1,1 @@
+//! Scripted MCP peers for tests.
