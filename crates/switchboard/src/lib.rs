@@ -3,8 +3,10 @@
 pub mod error;
 pub mod id;
 pub mod secret;
+pub mod spec;
 pub mod time;
 pub mod wire;
 
 pub use error::{Error, ErrorKind, Result};
 pub use id::ServerId;
+pub use spec::ServerSpec;
