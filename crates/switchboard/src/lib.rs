@@ -6,7 +6,9 @@ pub mod id;
 pub mod secret;
 pub mod spec;
 pub mod status;
+mod tasks;
 pub mod time;
+mod transport;
 pub mod wire;
 
 pub use error::{Error, ErrorKind, Result};
