@@ -4,6 +4,7 @@ pub mod error;
 pub mod event;
 pub mod id;
 pub mod secret;
+mod session;
 pub mod spec;
 pub mod status;
 mod tasks;

@@ -121,9 +121,9 @@ impl TryFrom<SpecDocument> for ServerSpec {
         let spec = Self {
             name: document.name,
             id,
+            timeouts: timeouts(document.timeouts, Timeouts::of(&target)),
             target,
             retry: retry(document.retry),
-            timeouts: timeouts(document.timeouts),
             limits: limits(document.limits),
             capabilities: document.client.and_then(|client| client.capabilities),
             output_schema: document.output_schema.unwrap_or_default(),
@@ -213,8 +213,8 @@ fn retry(document: Option<RetryDocument>) -> Retry {
     }
 }
 
-fn timeouts(document: Option<TimeoutsDocument>) -> Timeouts {
-    let (document, default) = (document.unwrap_or_default(), Timeouts::default());
+fn timeouts(document: Option<TimeoutsDocument>, default: Timeouts) -> Timeouts {
+    let document = document.unwrap_or_default();
     let request = millis(document.request_ms, default.request);
     Timeouts {
         connect: millis(document.connect_ms, default.connect),
@@ -239,6 +239,7 @@ impl From<ServerSpec> for SpecDocument {
     /// Settings that are the defaults are left out, so that a later default reaches old registrations.
     fn from(spec: ServerSpec) -> Self {
         let mut document = Self { name: spec.name, id: spec.id.map(|id| id.to_string()), ..Self::default() };
+        let default_timeouts = Timeouts::of(&spec.target);
         match spec.target {
             Target::Http(target) => {
                 document.url = Some(target.url.into());
@@ -263,7 +264,7 @@ impl From<ServerSpec> for SpecDocument {
             base_delay_ms: as_millis(spec.retry.base_delay),
             max_delay_ms: as_millis(spec.retry.max_delay),
         });
-        document.timeouts = (spec.timeouts != Timeouts::default()).then(|| TimeoutsDocument {
+        document.timeouts = (spec.timeouts != default_timeouts).then(|| TimeoutsDocument {
             connect_ms: as_millis(spec.timeouts.connect),
             probe_ms: as_millis(spec.timeouts.probe),
             request_ms: as_millis(spec.timeouts.request),

@@ -99,9 +99,9 @@ impl ServerSpec {
         Ok(Self {
             name,
             id: None,
+            timeouts: Timeouts::of(&target),
             target,
             retry: Retry::default(),
-            timeouts: Timeouts::default(),
             limits: Limits::default(),
             capabilities: None,
             output_schema: OutputSchemaPolicy::default(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Glob;
+use super::{Glob, Target};
 use crate::error::Problem;
 
 /// How often, and how soon, a failing connect is tried again.
@@ -78,6 +78,16 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
+    /// The defaults for a server of that kind. A child process may have to be installed before it answers, so its
+    /// handshake has a minute.
+    #[must_use]
+    pub fn of(target: &Target) -> Self {
+        match target {
+            Target::Stdio(_) => Self { connect: Duration::from_secs(60), ..Self::default() },
+            Target::Http(_) | Target::InProcess(_) => Self::default(),
+        }
+    }
+
     pub(super) fn check(&self, problems: &mut Vec<Problem>) {
         let fields = [
             ("connectMs", self.connect),
