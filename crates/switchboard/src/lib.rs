@@ -4,6 +4,7 @@ pub mod error;
 pub mod id;
 pub mod secret;
 pub mod spec;
+pub mod store;
 pub mod time;
 pub mod wire;
 
