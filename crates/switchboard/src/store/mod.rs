@@ -2,8 +2,8 @@
 //!
 //! The trait is narrow on purpose. A record is bytes under a [`Key`] with a version; a writer may say which version it
 //! means to replace; keys are listed by [`Prefix`]; changes can be watched. No query language leaks through, so that a
-//! replicated key-value bucket can stand here as well as a file. What the bytes mean is none of
-//! its business.
+//! replicated key-value bucket can stand here as well as a file. What the bytes mean is the business of
+//! [`record`], which knows the versions of every document.
 //!
 //! ```
 //! # futures_util::FutureExt::now_or_never(async {
@@ -21,6 +21,7 @@
 mod error;
 mod key;
 mod memory;
+pub mod record;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod watch;
