@@ -91,7 +91,7 @@ impl SqliteStore {
     /// Finishes what was begun and closes the file, for all clones. What comes later fails with
     /// [`StoreError::Closed`].
     ///
-    /// Cancel safety: once polled, the store closes; a dropped future only no longer waits for it.
+    /// Cancel safety: a dropped future leaves open whether the store closes. It may be called again.
     pub async fn close(&self) {
         // Fails only when the thread has ended already.
         let _ = self.0.writes.send(Order::Close).await;
@@ -135,6 +135,7 @@ impl Store for SqliteStore {
 
     fn put<'a>(&'a self, key: &'a Key, value: Bytes, expect: Expect) -> BoxFuture<'a, Result<u64>> {
         Box::pin(async move {
+            // A put that succeeds always answers a version.
             let version = self.write(key, Action::Put(value), expect).await?;
             Ok(version.unwrap_or_default())
         })
