@@ -6,15 +6,26 @@ use futures_util::StreamExt;
 
 use super::*;
 
-/// Each store there is, with the folder that it needs.
-fn stores() -> Vec<(Arc<dyn Store>, Option<tempfile::TempDir>)> {
-    let mut stores: Vec<(Arc<dyn Store>, _)> = vec![(Arc::new(MemoryStore::new()), None)];
-    #[cfg(feature = "sqlite")]
-    {
-        let folder = tempfile::tempdir().unwrap();
-        stores.push((Arc::new(SqliteStore::open(folder.path().join("a.db")).unwrap()), Some(folder)));
-    }
-    stores
+/// A store, with the folder that it needs.
+type Tested = (Arc<dyn Store>, Option<tempfile::TempDir>);
+
+/// Each store there is.
+fn stores() -> Vec<Tested> {
+    Vec::from([
+        memory(),
+        #[cfg(feature = "sqlite")]
+        sqlite(),
+    ])
+}
+
+fn memory() -> Tested {
+    (Arc::new(MemoryStore::new()), None)
+}
+
+#[cfg(feature = "sqlite")]
+fn sqlite() -> Tested {
+    let folder = tempfile::tempdir().unwrap();
+    (Arc::new(SqliteStore::open(folder.path().join("a.db")).unwrap()), Some(folder))
 }
 
 fn key(name: &str) -> Key {

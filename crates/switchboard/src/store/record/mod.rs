@@ -17,7 +17,7 @@ use super::{Entry, Expect, Key, Prefix, Result, Store};
 use crate::error::{Error, ErrorKind};
 use crate::wire::Json;
 
-pub use server::{CatalogueRecord, Era, EraVerdict, LastError, ServerRecord, SessionRecord, read_servers};
+pub use server::{CatalogueRecord, EraVerdict, ServerRecord, SessionRecord, read_servers};
 
 /// Something that is stored as a versioned document.
 pub trait Document: Serialize + DeserializeOwned {

@@ -7,9 +7,11 @@ use super::{Document, Stored, read_all};
 use crate::id::ServerId;
 use crate::secret::Secret;
 use crate::spec::{ServerSpec, Target, TransportKind};
+use crate::status::{Failure, ListStates};
 use crate::store::{Prefix, Result, Store};
 use crate::time::Timestamp;
 use crate::wire::Json;
+use crate::wire::version::Era;
 
 /// A registration, and what the last connection taught us. Stored under its server id in [`ServerRecord::place`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,7 +40,7 @@ pub struct ServerRecord {
     pub auth_url: Option<Secret>,
     /// Why the server failed last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<LastError>,
+    pub last_error: Option<Failure>,
     /// Which catalogue belongs to this registration: the [`CatalogueRecord::cache_key`] of one that may be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_key: Option<String>,
@@ -72,16 +74,6 @@ impl Document for ServerRecord {
     const VERSION: u32 = 1;
 }
 
-/// The two eras of the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Era {
-    /// 2026-07-28 and later: stateless, `server/discover`.
-    Modern,
-    /// 2025-11-25 and earlier: `initialize`, sessions.
-    Legacy,
-}
-
 /// What the probe of a server's era found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -104,30 +96,6 @@ pub struct SessionRecord {
     pub protocol_version: String,
 }
 
-/// Why a server failed last, as it is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct LastError {
-    /// The stable code, [`ErrorKind::code`](crate::ErrorKind::code).
-    pub code: String,
-    /// What happened.
-    pub message: String,
-    /// When.
-    pub at: Timestamp,
-    /// The causes below, nearest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub causes: Vec<String>,
-}
-
-impl LastError {
-    /// What `error` says, at this moment.
-    #[must_use]
-    pub fn of(error: &crate::Error, at: Timestamp) -> Self {
-        Self { code: error.kind().code().to_owned(), message: error.to_string(), at, causes: error.causes() }
-    }
-}
-
 /// The last known catalogue of a server, byte for byte as it came. Stored under its server id in
 /// [`CatalogueRecord::place`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -144,6 +112,9 @@ pub struct CatalogueRecord {
     /// Who the server is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_info: Option<Json>,
+    /// How each list stood.
+    #[serde(default)]
+    pub lists: ListStates,
     /// The server's instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
@@ -170,6 +141,7 @@ impl CatalogueRecord {
             at,
             capabilities: None,
             server_info: None,
+            lists: ListStates::default(),
             instructions: None,
             tools: Vec::new(),
             prompts: Vec::new(),

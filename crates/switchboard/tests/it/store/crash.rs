@@ -12,6 +12,7 @@ use switchboard::store::{Expect, Prefix, SqliteStore, Store};
 use super::child::{Program, folder_of_this_child};
 
 const KILLS: u64 = 200;
+const ROUNDS_PER_FILE: u64 = 20;
 const WRITERS: u64 = 4;
 const KEYS: u64 = 12;
 /// Set to repeat a run that failed.
@@ -61,7 +62,7 @@ async fn every_acknowledged_write_survives_two_hundred_kills() {
     let mut model = Model::default();
     let mut acknowledged = 0;
     for round in 0..KILLS {
-        if round % 20 == 0 {
+        if round.is_multiple_of(ROUNDS_PER_FILE) {
             // The making of a new file is interrupted as well.
             folder = tempfile::tempdir().unwrap();
             model = Model::default();
@@ -71,11 +72,12 @@ async fn every_acknowledged_write_survives_two_hundred_kills() {
             acknowledged += usize::from(line.starts_with("done"));
             model.learn(&line);
         }
+        let is_last = (round + 1).is_multiple_of(ROUNDS_PER_FILE);
         // Now and then the next writer finds the log as the killed one left it.
-        if random.u8(..4) > 0 || round % 20 == 19 {
+        if random.u8(..4) > 0 || is_last {
             model.check(&stored(folder.path(), &context).await, &context);
         }
-        if round % 20 == 19 {
+        if is_last {
             assert_whole(folder.path(), &context);
         }
     }
@@ -90,7 +92,7 @@ fn killed_writer(folder: &Path, seed: u64, round: u64, random: &mut Rng) -> Vec<
     let mut child = program.start();
     let mut lines = Vec::new();
     // One in five dies while it starts, the others somewhere in their work.
-    let (acknowledgements, pause) = if round % 20 == 0 || random.u8(..5) == 0 {
+    let (acknowledgements, pause) = if round.is_multiple_of(ROUNDS_PER_FILE) || random.u8(..5) == 0 {
         (0, random.u64(..15_000))
     } else {
         (random.u64(1..60), random.u64(..1_500))

@@ -28,7 +28,7 @@ async fn everything_known_of_a_server_is_read_as_it_was_written() {
     written.session = Some(SessionRecord { id: "s-1".to_owned().into(), protocol_version: "2025-11-25".into() });
     written.transport = Some(TransportKind::StreamableHttp);
     written.auth_url = Some("https://h.example/authorize?state=1".to_owned().into());
-    written.last_error = Some(LastError::of(&error, at));
+    written.last_error = Some(Failure::of(&error));
     written.cache_key = Some("k".into());
     let key = ServerRecord::place(&instance()).key("github");
     let version = record::write(&store, &key, &written, Expect::Absent).await.unwrap();
@@ -43,6 +43,7 @@ async fn a_catalogue_keeps_the_bytes_of_its_items() {
     let tool = r#"{ "name":"a", "weight":1.50, "x":12345678901234567890123, "name":"b" }"#;
     let mut written = CatalogueRecord::new("k", Timestamp::from_millis(0));
     written.tools = vec![tool.parse().unwrap(), "{}".parse().unwrap()];
+    written.lists.prompts = crate::status::ListState::Partial;
     written.capabilities = Some("{ }".parse().unwrap());
     let key = CatalogueRecord::place(&instance()).key("github");
     record::write(&store, &key, &written, Expect::Any).await.unwrap();
