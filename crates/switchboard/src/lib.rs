@@ -7,6 +7,7 @@ pub mod secret;
 mod session;
 pub mod spec;
 pub mod status;
+pub mod store;
 mod tasks;
 pub mod time;
 mod transport;

@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::request::{Request, RequestError};
 use super::{Identity, Link, ServerFacts, Session};
 use crate::spec::Timeouts;
@@ -20,18 +18,16 @@ use crate::wire::{Era, Json, meta, version};
 const LEGACY_TRUST: Duration = Duration::from_secs(24 * 3600);
 
 /// What is known of a server's era from an earlier life.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Verdict {
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Verdict {
     /// The era.
-    pub era: Era,
+    pub(crate) era: Era,
     /// The revision spoken last.
-    pub version: String,
+    pub(crate) version: String,
     /// The discover result, of modern servers.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub discover: Option<Json>,
+    pub(crate) discover: Option<Json>,
     /// When it was found out.
-    pub at: Timestamp,
+    pub(crate) at: Timestamp,
 }
 
 impl Verdict {
