@@ -2,6 +2,13 @@
 //!
 //! Pure functions over one tool or one result at a time. Nothing here does I/O, waits, locks or looks at a clock.
 
+pub mod format;
 pub mod naming;
+pub mod schema;
+mod warning;
 
+pub use format::ToolFormat;
 pub use naming::ToolKey;
+pub use warning::{Warning, WarningCode};
+
+pub(crate) use warning::Warnings;
