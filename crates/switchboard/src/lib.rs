@@ -1,5 +1,6 @@
 //! Connects AI agents to many MCP (Model Context Protocol) servers and keeps those connections true.
 
+pub mod catalogue;
 pub mod error;
 pub mod event;
 pub mod id;
