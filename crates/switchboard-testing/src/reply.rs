@@ -225,6 +225,11 @@ impl Reply {
         self
     }
 
+    /// Cuts the connection right after the whole answer.
+    pub fn then_cut(self) -> Self {
+        self.cut_after(usize::MAX)
+    }
+
     /// Over HTTP, the status of a JSON answer, in place of the one that the revision asks for.
     pub fn status(mut self, status: u16) -> Self {
         self.status = Some(status);

@@ -12,10 +12,14 @@ const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 /// What the peer answers: the override of the method, or the usual.
 pub(crate) fn reply(context: &Context) -> Reply {
     let method = context.request["method"].as_str().unwrap_or_default();
-    let handler = context.peer.script(|script| script.overrides.get(method).cloned());
-    match handler {
+    let (handler, every) = context.peer.script(|script| (script.overrides.get(method).cloned(), script.every.clone()));
+    let reply = match handler {
         Some(handler) => handler(&context.request, context),
         None => usual(context),
+    };
+    match every {
+        Some(every) => every(reply),
+        None => reply,
     }
 }
 

@@ -77,7 +77,11 @@ pub(crate) struct Script {
     pub(crate) templates: Vec<Value>,
     pub(crate) completions: Vec<String>,
     pub(crate) overrides: HashMap<String, Handler>,
+    pub(crate) every: Option<Finish>,
 }
+
+/// Changes every reply.
+type Finish = Arc<dyn Fn(Reply) -> Reply + Send + Sync>;
 
 impl std::fmt::Debug for Script {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -119,6 +123,7 @@ impl Peer {
             templates: Vec::new(),
             completions: Vec::new(),
             overrides: HashMap::new(),
+            every: None,
         };
         let shared = Shared {
             script: Mutex::new(script),
@@ -228,6 +233,11 @@ impl Peer {
     pub fn on(self, method: &str, handler: impl Fn(&Value, &Context) -> Reply + Send + Sync + 'static) -> Self {
         let handler: Handler = Arc::new(handler);
         self.with(|script| drop(script.overrides.insert(method.to_owned(), handler)))
+    }
+
+    /// Changes every reply, whatever the method.
+    pub fn every(self, change: impl Fn(Reply) -> Reply + Send + Sync + 'static) -> Self {
+        self.with(|script| script.every = Some(Arc::new(change)))
     }
 
     /// Answers the first requests of this method with these replies, one each, and the later ones as usual.

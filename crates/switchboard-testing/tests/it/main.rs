@@ -3,3 +3,5 @@
 mod client;
 mod http;
 mod memory;
+#[cfg(unix)]
+mod stdio;
