@@ -5,10 +5,12 @@
 pub mod format;
 pub mod naming;
 pub mod schema;
+mod snapshot;
 mod warning;
 
 pub use format::ToolFormat;
 pub use naming::ToolKey;
+pub use snapshot::{Listing, ServerCatalogue};
 pub use warning::{Warning, WarningCode};
 
 pub(crate) use warning::Warnings;
