@@ -1,6 +1,7 @@
 //! The checks behind `cargo xtask tidy`, one file each.
 
 mod budget;
+mod dependencies;
 mod floors;
 mod leftovers;
 mod links;
@@ -30,6 +31,7 @@ pub(crate) fn run(tree: &Tree, programs: &dyn Run) -> Report {
     findings.extend(purity::check(tree));
     findings.extend(budget::check(tree));
     findings.extend(test_binaries::check(tree));
+    findings.extend(dependencies::check(tree));
     findings.extend(leftovers::check(tree));
     findings.extend(links::check(tree));
     let (stale, mut notes) = references::check(tree, programs);
