@@ -107,7 +107,7 @@ counted() {
 }
 
 section() {
-  local name=$1 begun=$SECONDS status good bad
+  local name=$1 begun=$SECONDS status good bad verdict=ok count=
   if [ ${#wanted[@]} -gt 0 ] && [[ " ${wanted[*]} " != *" $name "* ]]; then return; fi
   printf '\n==== %s\n' "$name"
   set +e
@@ -115,12 +115,11 @@ section() {
   status=${PIPESTATUS[0]}
   set -e
   read -r good bad < <(counted "$logs/$name.txt")
+  if [ $((good + bad)) -ne 0 ]; then count=" ($good passed, $bad failed)"; fi
   if [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; then bad=1; fi
   passed=$((passed + good))
   failed=$((failed + bad))
-  local verdict=ok count=
   if [ "$bad" -ne 0 ]; then verdict=FAILED; fi
-  if [ $((good + bad)) -ne 0 ]; then count=" ($good passed, $bad failed)"; fi
   summary+=("$(printf '%-6s %5d s  %s%s' "$verdict" $((SECONDS - begun)) "$name" "$count")")
 }
 

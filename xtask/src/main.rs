@@ -53,7 +53,9 @@ fn run(command: &str) -> io::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         "readme" => {
-            for block in readme::tested_blocks(&std::fs::read_to_string(root.join("README.md"))?) {
+            let page = std::fs::read_to_string(root.join("README.md"))
+                .map_err(|error| io::Error::other(format!("README.md cannot be read: {error}")))?;
+            for block in readme::tested_blocks(&page) {
                 writeln!(out, "{block}")?;
             }
             Ok(ExitCode::SUCCESS)
