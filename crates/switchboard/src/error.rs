@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::id::ServerId;
+use crate::time::Timestamp;
 use crate::wire::Json;
 
 /// A result whose error is the library's [`Error`].
@@ -187,6 +188,8 @@ pub struct ErrorData {
     pub problems: Vec<Problem>,
     /// The state of a server that is not ready.
     pub state: Option<&'static str>,
+    /// Since when it has that state.
+    pub since: Option<Timestamp>,
     /// What the person can do about it.
     pub hint: Option<String>,
 }
@@ -228,6 +231,13 @@ impl Error {
     #[must_use]
     pub fn with(mut self, edit: impl FnOnce(&mut ErrorData)) -> Self {
         edit(&mut Arc::make_mut(&mut self.0).data);
+        self
+    }
+
+    /// The same error under another kind.
+    #[must_use]
+    pub(crate) fn into_kind(mut self, kind: ErrorKind) -> Self {
+        Arc::make_mut(&mut self.0).kind = kind;
         self
     }
 
@@ -305,6 +315,18 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
     }
+}
+
+/// An error and its causes in one line.
+pub(crate) fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
 }
 
 #[cfg(test)]

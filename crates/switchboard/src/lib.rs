@@ -1,6 +1,7 @@
 //! Connects AI agents to many MCP (Model Context Protocol) servers and keeps those connections true.
 
 pub mod catalogue;
+mod connection;
 pub mod error;
 pub mod event;
 pub mod id;

@@ -51,6 +51,11 @@ impl Ladder {
         }
     }
 
+    /// The same ladder with one attempt.
+    pub(crate) fn once(self) -> Self {
+        Self { attempts: 1, ..self }
+    }
+
     /// The wait after attempt `attempt`, counted from 1.
     pub(crate) fn delay(&self, attempt: u32, random: &mut fastrand::Rng) -> Duration {
         let doublings = attempt.saturating_sub(1).min(31);
@@ -79,7 +84,10 @@ mod tests {
             let (least, most) = spread(&ladder, attempt);
             #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
             let (least, most) = (least as f64, most as f64);
-            assert!(least >= wait * 0.74 && least < wait * 0.8 && most > wait * 1.2 && most <= wait * 1.25, "{attempt}");
+            assert!(
+                least >= wait * 0.74 && least < wait * 0.8 && most > wait * 1.2 && most <= wait * 1.25,
+                "{attempt}"
+            );
         }
     }
 

@@ -7,14 +7,15 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::catalogue::{Listing, ServerCatalogue};
+use crate::error::chain;
 use crate::session::Session;
 use crate::session::incoming::Changed;
 use crate::session::request::{Request, RequestError};
 use crate::spec::Timeouts;
-use crate::status::{ListState, Warning};
+use crate::status::{ListState, Warning, clean};
+use crate::wire::Json;
 use crate::wire::message::{METHOD_NOT_FOUND, Params};
 use crate::wire::model::{BadItem, ListKind, Page, items_page, tools_page};
-use crate::wire::Json;
 
 /// The most pages of one list.
 const PAGES: usize = 100;
@@ -31,6 +32,9 @@ pub(crate) struct Discovered {
 struct Read<T> {
     listing: Listing<T>,
     warnings: Vec<Warning>,
+    /// Whether the server answered at all, if only with an error.
+    is_answered: bool,
+    /// Why no answer came.
     failure: Option<RequestError>,
 }
 
@@ -42,56 +46,33 @@ pub(crate) async fn discover(
     wanted: Changed,
 ) -> Discovered {
     let reader = Reader { session, timeouts };
+    let items = |kind| reader.list(kind, wanted, move |page| items_page(page, kind));
     let (tools, prompts, resources, templates) = futures_util::join!(
-        reader.list(ListKind::Tools, "tools", wanted, tools_page),
-        reader.list(ListKind::Prompts, "prompts", wanted, |page| items_page(page, ListKind::Prompts)),
-        reader.list(ListKind::Resources, "resources", wanted, |page| items_page(page, ListKind::Resources)),
-        reader.list(ListKind::ResourceTemplates, "resources", wanted, |page| {
-            items_page(page, ListKind::ResourceTemplates)
-        }),
+        reader.list(ListKind::Tools, wanted, tools_page),
+        items(ListKind::Prompts),
+        items(ListKind::Resources),
+        items(ListKind::ResourceTemplates),
     );
     let mut catalogue = known.clone().stale(false);
     let mut failures = Vec::new();
-    let mut answered = false;
+    let mut is_answered = false;
     if let Some(read) = tools {
-        answered |= note(&read, &mut catalogue, known.is_stale());
+        let read = read.or_keep(known.tools());
+        is_answered |= read.is_answered;
         failures.extend(read.failure);
-        if read.listing.state != ListState::Failed || known.tools().is_empty() {
-            catalogue.set_tools(read.listing, read.warnings);
-        } else {
-            keep_tools(&mut catalogue, known, read.warnings);
-        }
+        catalogue.set_tools(read.listing, read.warnings);
     }
-    for (kind, read) in [
-        (ListKind::Prompts, prompts),
-        (ListKind::Resources, resources),
-        (ListKind::ResourceTemplates, templates),
-    ] {
-        let Some(mut read) = read else { continue };
-        answered |= note(&read, &mut catalogue, known.is_stale());
+    let lists =
+        [(ListKind::Prompts, prompts), (ListKind::Resources, resources), (ListKind::ResourceTemplates, templates)];
+    for (kind, read) in lists {
+        let Some(read) = read else { continue };
+        let read = read.or_keep(known.items(kind));
+        is_answered |= read.is_answered;
         failures.extend(read.failure);
-        if read.listing.state == ListState::Failed {
-            read.listing.items = known.items(kind).to_vec();
-        }
         catalogue.set_items(kind, read.listing, read.warnings);
     }
-    let failure = if answered { None } else { failures.into_iter().next() };
+    let failure = failures.into_iter().next().filter(|_| !is_answered);
     Discovered { catalogue, failure }
-}
-
-/// Whether the list tells that the server is there: it answered, or was not asked.
-fn note<T>(read: &Read<T>, _catalogue: &mut ServerCatalogue, _was_stale: bool) -> bool {
-    match &read.failure {
-        None => read.listing.state != ListState::Unsupported || !read.warnings.is_empty(),
-        Some(RequestError::Rpc(_)) => true,
-        Some(_) => false,
-    }
-}
-
-/// A list of tools that could not be read anew is kept as it was, and says so.
-fn keep_tools(catalogue: &mut ServerCatalogue, known: &ServerCatalogue, warnings: Vec<Warning>) {
-    let listing = Listing { items: known.tools().to_vec(), state: ListState::Failed };
-    catalogue.set_tools(listing, warnings);
 }
 
 struct Reader<'a> {
@@ -101,27 +82,24 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads one list; `None` when it is not wanted.
-    async fn list<T: Clone>(
+    async fn list<T>(
         &self,
         kind: ListKind,
-        capability: &str,
         wanted: Changed,
         page: impl Fn(&Json) -> Result<Page<T>, String>,
     ) -> Option<Read<T>> {
         if !wanted.has(kind) {
             return None;
         }
-        if !self.session.facts.offers(capability) {
-            let listing = Listing::empty(ListState::Unsupported);
-            return Some(Read { listing, warnings: Vec::new(), failure: None });
+        if !self.session.facts.offers(kind.capability()) {
+            return Some(Read::new(ListState::Unsupported));
         }
         Some(self.pages(kind, page).await)
     }
 
-    async fn pages<T: Clone>(&self, kind: ListKind, page: impl Fn(&Json) -> Result<Page<T>, String>) -> Read<T> {
+    async fn pages<T>(&self, kind: ListKind, page: impl Fn(&Json) -> Result<Page<T>, String>) -> Read<T> {
         let deadline = Instant::now() + self.timeouts.discovery;
-        let mut read =
-            Read { listing: Listing::empty(ListState::Ok), warnings: Vec::new(), failure: None };
+        let mut read = Read::new(ListState::Ok);
         let mut cursors = HashSet::new();
         let mut cursor: Option<Json> = None;
         for number in 0.. {
@@ -171,8 +149,24 @@ impl Reader<'_> {
 }
 
 impl<T> Read<T> {
+    fn new(state: ListState) -> Self {
+        Self { listing: Listing::empty(state), warnings: Vec::new(), is_answered: false, failure: None }
+    }
+
+    /// A list that could not be read anew is kept as it was, and says so.
+    fn or_keep(mut self, known: &[T]) -> Self
+    where
+        T: Clone,
+    {
+        if self.listing.state == ListState::Failed {
+            self.listing.items = known.to_vec();
+        }
+        self
+    }
+
     /// Adds a page; the cursor of the next one, if there is room for it.
     fn take(&mut self, kind: ListKind, page: Page<T>) -> Option<Json> {
+        self.is_answered = true;
         for BadItem { item, reason } in page.bad {
             let code = if kind == ListKind::Tools { "bad_tool" } else { "bad_item" };
             let message = format!("left out of `{}`: {reason}", kind.member());
@@ -194,12 +188,14 @@ impl<T> Read<T> {
     }
 
     fn unreadable(&mut self, kind: ListKind, reason: &str) {
+        self.is_answered = true;
         let message = format!("`{}` could not be read: {reason}", kind.method());
         self.warnings.push(Warning::new("list_failed", message, None));
         self.listing.state = self.after_a_failure();
     }
 
     fn fail(&mut self, kind: ListKind, error: RequestError) {
+        self.is_answered |= matches!(error, RequestError::Rpc(_));
         let is_absent = matches!(&error, RequestError::Rpc(rpc) if rpc.code == METHOD_NOT_FOUND);
         if is_absent && self.listing.items.is_empty() {
             self.listing.state = ListState::Unsupported;
@@ -210,8 +206,7 @@ impl<T> Read<T> {
             }
             return;
         }
-        let text = crate::status::Failure::of(&error.shown()).text();
-        let message = format!("`{}` could not be read: {text}", kind.method());
+        let message = format!("`{}` could not be read: {}", kind.method(), clean(&chain(&error)));
         self.warnings.push(Warning::new("list_failed", message, None));
         self.listing.state = self.after_a_failure();
         self.failure = Some(error);

@@ -214,7 +214,9 @@ impl Machine {
             Input::Discovered { generation } if self.is_present(generation) => self.discovered(),
             Input::Lost { generation, failure } if self.is_present(generation) => self.lost(failure, now),
             // Of an earlier life.
-            Input::Opened { .. } | Input::NotOpened { .. } | Input::Discovered { .. } | Input::Lost { .. } => Vec::new(),
+            Input::Opened { .. } | Input::NotOpened { .. } | Input::Discovered { .. } | Input::Lost { .. } => {
+                Vec::new()
+            }
         };
         (self, effects)
     }
@@ -226,7 +228,9 @@ impl Machine {
     fn connect(&mut self, lists: bool) -> Vec<Effect> {
         self.lists |= lists;
         match self.phase {
-            Phase::Closed | Phase::Failed { .. } | Phase::SignIn | Phase::Waiting { .. } => self.dial(Climb::Connect, 1),
+            Phase::Closed | Phase::Failed { .. } | Phase::SignIn | Phase::Waiting { .. } => {
+                self.dial(Climb::Connect, 1)
+            }
             Phase::Connected if lists => self.begin_discovery(),
             Phase::Dialing | Phase::Connected | Phase::Discovering { .. } | Phase::Ready => Vec::new(),
         }
@@ -320,7 +324,7 @@ impl Machine {
         let ladder = match self.climb {
             Climb::Connect => self.connect.clone(),
             Climb::Reconnect => Ladder::reconnect(),
-            Climb::Revive => Ladder { attempts: 1, ..self.connect.clone() },
+            Climb::Revive => self.connect.clone().once(),
         };
         match failure {
             Failure::SignIn => {

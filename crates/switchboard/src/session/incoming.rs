@@ -52,6 +52,11 @@ impl Changed {
         self.0 & Self::bit(kind) != 0
     }
 
+    /// The lists of both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Every list.
     pub(crate) const ALL: Self = Self(7);
 }

@@ -91,6 +91,12 @@ pub(crate) enum OpenError {
 }
 
 impl OpenError {
+    /// The handshake was not done in time.
+    pub(crate) fn late(limit: Duration) -> Self {
+        let source = RequestError::Timeout { method: "the handshake".to_owned(), after: limit, unmatched: 0 };
+        Self::Step { step: "handshake", source }
+    }
+
     fn step(step: &'static str) -> impl Fn(RequestError) -> Self {
         move |source| Self::Step { step, source }
     }

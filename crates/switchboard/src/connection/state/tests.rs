@@ -282,7 +282,9 @@ fn under_random_inputs_the_invariants_hold() {
                 world.is_open = true;
                 Input::Opened { generation }
             }
-            5 if world.dialing.take_if(|dial| *dial == generation).is_some() => Input::NotOpened { generation, failure },
+            5 if world.dialing.take_if(|dial| *dial == generation).is_some() => {
+                Input::NotOpened { generation, failure }
+            }
             6 if world.discovering.take_if(|known| *known == generation).is_some() => Input::Discovered { generation },
             7 if world.is_open => Input::Lost { generation, failure },
             _ => Input::Due,
