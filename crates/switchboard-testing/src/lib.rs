@@ -80,7 +80,7 @@
 //!
 //! # Real servers
 //!
-//! [`rmcp_peer`] holds a server made with the official Rust SDK, in the test's own process; [`real`] starts npm's
+//! [`RmcpServer`] is a server made with the official Rust SDK, in the test's own process; [`real`] starts npm's
 //! reference server and a `fastmcp` server.
 
 pub mod http;
@@ -101,3 +101,4 @@ pub use http::{AnswerWith, Coding, GetStream, HttpPeer, HttpReply, HttpRequest};
 pub use patience::Gate;
 pub use peer::{Context, Era, LEGACY, MODERN, Peer, Prompt, Resource, Tool};
 pub use reply::Reply;
+pub use rmcp_peer::RmcpServer;

@@ -1,7 +1,9 @@
 //! A real server made with the official Rust SDK, in the test's own process. It speaks both eras, over a pipe in
-//! memory as over Streamable HTTP.
+//! memory as over Streamable HTTP, or is held to one of them.
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
@@ -9,8 +11,8 @@ use hyper_util::service::TowerToHyperService;
 use rmcp::handler::server::wrapper::{Json, Parameters};
 use rmcp::model::{
     ErrorData, ListResourceTemplatesResult, ListResourcesResult, PaginatedRequestParams, ProgressNotificationParam,
-    PromptMessage, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, RequestMetaObject, Resource,
-    ResourceContents, ResourceTemplate, Role, ServerCapabilities, ServerConfig,
+    PromptMessage, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+    RequestMetaObject, Resource, ResourceContents, ResourceTemplate, Role, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -25,8 +27,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// The tools `echo`, `add`, `weather` (structured), `slow` (progress) and `fail`, the prompt `greet`, the resource
 /// `note://welcome` and the template `note://numbers/{number}`.
-#[derive(Debug, Clone, Default)]
-pub struct RmcpServer;
+#[derive(Debug, Clone)]
+pub struct RmcpServer {
+    versions: Cow<'static, [ProtocolVersion]>,
+}
 
 #[derive(Deserialize, schemars::JsonSchema)]
 #[schemars(crate = "rmcp::schemars")]
@@ -70,6 +74,56 @@ struct Fail {
 #[schemars(crate = "rmcp::schemars")]
 struct Greet {
     name: String,
+}
+
+impl RmcpServer {
+    /// Speaks every revision that the SDK knows, and so both eras.
+    pub fn both() -> Self {
+        Self { versions: Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS) }
+    }
+
+    /// Speaks revision 2026-07-28 only.
+    pub fn modern() -> Self {
+        Self { versions: Cow::Owned(vec![ProtocolVersion::V_2026_07_28]) }
+    }
+
+    /// Speaks the revisions up to 2025-11-25; it refuses `server/discover` with -32022 and a list of those.
+    pub fn legacy() -> Self {
+        let known = ProtocolVersion::KNOWN_VERSIONS.iter();
+        let legacy = known.filter(|version| **version != ProtocolVersion::V_2026_07_28);
+        Self { versions: Cow::Owned(legacy.cloned().collect()) }
+    }
+
+    /// Serves it at one end of a new pipe and returns the other end.
+    pub fn over_pipe(self) -> DuplexStream {
+        let (near, far) = tokio::io::duplex(64 * 1024);
+        tokio::spawn(async move {
+            if let Ok(service) = self.serve(far).await {
+                let _ = service.waiting().await;
+            }
+        });
+        near
+    }
+
+    /// Serves it over Streamable HTTP, with sessions for legacy clients.
+    ///
+    /// # Panics
+    /// When no port can be had.
+    pub async fn over_http(self) -> RmcpHttp {
+        self.over_http_with(StreamableHttpServerConfig::default()).await
+    }
+
+    /// Serves it over Streamable HTTP with settings of the SDK's own.
+    ///
+    /// # Panics
+    /// When no port can be had.
+    pub async fn over_http_with(self, config: StreamableHttpServerConfig) -> RmcpHttp {
+        let sessions = Arc::new(LocalSessionManager::default());
+        let service = StreamableHttpService::new(move || Ok(self.clone()), sessions, config);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("the loopback has a free port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        RmcpHttp { address, _serving: AbortOnDropHandle::new(tokio::spawn(accept(listener, service))) }
+    }
 }
 
 #[tool_router]
@@ -134,6 +188,10 @@ impl ServerHandler for RmcpServer {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_prompts().enable_resources().build())
     }
 
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        self.versions.clone()
+    }
+
     async fn list_resources(
         &self,
         _request: Option<PaginatedRequestParams>,
@@ -165,44 +223,17 @@ impl ServerHandler for RmcpServer {
     }
 }
 
-/// Serves it at one end of a new pipe and returns the other end.
-pub fn over_pipe() -> DuplexStream {
-    let (near, far) = tokio::io::duplex(64 * 1024);
-    tokio::spawn(async move {
-        if let Ok(service) = RmcpServer.serve(far).await {
-            let _ = service.waiting().await;
-        }
-    });
-    near
-}
-
-/// Serves it over Streamable HTTP, with sessions for legacy clients.
-pub async fn over_http() -> RmcpHttp {
-    over_http_with(StreamableHttpServerConfig::default()).await
-}
-
-/// Serves it over Streamable HTTP with settings of the SDK's own.
-///
-/// # Panics
-/// When no port can be had.
-pub async fn over_http_with(config: StreamableHttpServerConfig) -> RmcpHttp {
-    let sessions = std::sync::Arc::new(LocalSessionManager::default());
-    let service = StreamableHttpService::new(|| Ok(RmcpServer), sessions, config);
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("the loopback has a free port");
-    let address = listener.local_addr().expect("a bound socket has an address");
-    let serving = tokio::spawn(async move {
-        let mut connections = JoinSet::new();
-        loop {
-            let Ok((stream, _)) = listener.accept().await else { continue };
-            while connections.try_join_next().is_some() {}
-            let service = TowerToHyperService::new(service.clone());
-            connections.spawn(async move {
-                let mut builder = hyper::server::conn::http1::Builder::new();
-                let _ = builder.header_read_timeout(None).serve_connection(TokioIo::new(stream), service).await;
-            });
-        }
-    });
-    RmcpHttp { address, _serving: AbortOnDropHandle::new(serving) }
+async fn accept(listener: TcpListener, service: StreamableHttpService<RmcpServer, LocalSessionManager>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        while connections.try_join_next().is_some() {}
+        let service = TowerToHyperService::new(service.clone());
+        connections.spawn(async move {
+            let mut builder = hyper::server::conn::http1::Builder::new();
+            let _ = builder.header_read_timeout(None).serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
 }
 
 /// The server over Streamable HTTP on a port of its own, until it is dropped.

@@ -1,7 +1,8 @@
 //! The server made with the official SDK answers in both eras on both transports.
 
 use serde_json::{Value, json};
-use switchboard_testing::rmcp_peer::{self, RmcpHttp};
+use switchboard_testing::RmcpServer;
+use switchboard_testing::rmcp_peer::RmcpHttp;
 
 use crate::client::{Got, HttpClient, LineClient, legacy, modern, notification};
 
@@ -25,7 +26,7 @@ fn initialize() -> Value {
 
 #[tokio::test]
 async fn the_pipe_speaks_the_legacy_era() {
-    let mut client = LineClient::new(rmcp_peer::over_pipe());
+    let mut client = LineClient::new(RmcpServer::both().over_pipe());
     assert_eq!(client.request(&initialize()).await["result"]["protocolVersion"], "2025-11-25");
     client.send(&notification("notifications/initialized")).await;
     let tools = client.request(&legacy(1, "tools/list", json!({}))).await;
@@ -42,7 +43,7 @@ async fn the_pipe_speaks_the_legacy_era() {
 
 #[tokio::test]
 async fn the_pipe_speaks_the_modern_era() {
-    let mut client = LineClient::new(rmcp_peer::over_pipe());
+    let mut client = LineClient::new(RmcpServer::both().over_pipe());
     let discovered = client.request(&modern(1, "server/discover", json!({}))).await;
     assert!(discovered["result"]["supportedVersions"].as_array().unwrap().contains(&json!("2026-07-28")));
     let params = json!({ "name": "weather", "arguments": { "place": "Bonn" } });
@@ -59,7 +60,7 @@ async fn the_pipe_speaks_the_modern_era() {
 
 #[tokio::test]
 async fn http_speaks_the_modern_era_without_sessions() {
-    let server = rmcp_peer::over_http().await;
+    let server = RmcpServer::both().over_http().await;
     let mut client = client(&server).await;
     let got = client.post(&modern(1, "server/discover", json!({}))).await;
     assert_eq!(got.header("mcp-session-id"), None);
@@ -70,7 +71,7 @@ async fn http_speaks_the_modern_era_without_sessions() {
 
 #[tokio::test]
 async fn http_speaks_the_legacy_era_with_sessions() {
-    let server = rmcp_peer::over_http().await;
+    let server = RmcpServer::both().over_http().await;
     let mut client = client(&server).await;
     let got = client.post(&initialize()).await;
     assert_eq!(answer(&got, 0)["result"]["protocolVersion"], "2025-11-25");
@@ -79,4 +80,17 @@ async fn http_speaks_the_legacy_era_with_sessions() {
     assert_eq!(client.post_with(&notification("notifications/initialized"), &headers).await.status, 202);
     let call = legacy(2, "tools/call", json!({ "name": "echo", "arguments": { "message": "hi" } }));
     assert_eq!(answer(&client.post_with(&call, &headers).await, 2)["result"]["content"][0]["text"], "hi");
+}
+
+#[tokio::test]
+async fn it_can_be_held_to_one_era() {
+    let discover = modern(1, "server/discover", json!({}));
+    let refused = LineClient::new(RmcpServer::legacy().over_pipe()).request(&discover).await;
+    assert_eq!(refused["error"]["code"], -32022);
+    assert!(!refused["error"]["data"]["supported"].as_array().unwrap().contains(&json!("2026-07-28")));
+    let discovered = LineClient::new(RmcpServer::modern().over_pipe()).request(&discover).await;
+    assert_eq!(discovered["result"]["supportedVersions"], json!(["2026-07-28"]));
+    let server = RmcpServer::legacy().over_http().await;
+    let refused = client(&server).await.post(&discover).await;
+    assert_eq!((refused.status.as_u16(), refused.json()["error"]["code"].as_i64()), (400, Some(-32022)));
 }
