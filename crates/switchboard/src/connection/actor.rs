@@ -411,7 +411,12 @@ async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
     };
     let known = shared.memory.read().unwrap_or_else(PoisonError::into_inner).verdict.clone();
     let dial = || link(shared);
-    let opening = Opening { dial: &dial, identity: &surroundings.identity, timeouts: &shared.spec.timeouts };
+    let mut identity = surroundings.identity.clone();
+    if let Some(capabilities) = &shared.spec.capabilities {
+        identity.capabilities = capabilities.clone();
+    }
+    let (timeouts, choice) = (&shared.spec.timeouts, shared.spec.era);
+    let opening = Opening { dial: &dial, identity: &identity, timeouts, choice };
     let limit = shared.spec.timeouts.connect;
     match tokio::time::timeout(limit, opening.open(known.as_ref())).await {
         Ok(outcome) => outcome,

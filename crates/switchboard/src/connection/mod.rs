@@ -5,6 +5,7 @@
 
 mod actor;
 pub(crate) mod backoff;
+mod checks;
 pub(crate) mod discovery;
 mod failure;
 pub(crate) mod state;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
+use self::checks::Checks;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot, watch};
 
@@ -89,6 +91,7 @@ pub(crate) struct Shared {
     memory: RwLock<Memory>,
     permits: Semaphore,
     waiting: AtomicUsize,
+    checks: Checks,
 }
 
 /// A server's connection. Clones are the same connection; it ends with the last of them, or by [`Connection::close`].
@@ -142,18 +145,11 @@ impl Connection {
             memory: RwLock::new(memory),
             permits,
             waiting: AtomicUsize::new(0),
+            checks: Checks::default(),
         });
         let (commands, receiver) = mpsc::channel(COMMANDS);
         let task = OwnedTask::spawn(actor::run(shared.clone(), receiver));
         Self { shared, commands, _task: Arc::new(task) }
-    }
-
-    /// A registration that cannot be used, and why: it is shown as failed and stays closed to calls.
-    pub(crate) fn fail_with(&self, error: Error) {
-        self.shared.view.send_modify(|view| {
-            view.state = State::Failed;
-            view.failure = Some((error, Timestamp::now()));
-        });
     }
 
     pub(crate) fn id(&self) -> &ServerId {
@@ -253,6 +249,19 @@ impl Connection {
         }
         let _place = Place::take(&self.shared)?;
         self.shared.permits.acquire().await.map_err(|_| Error::new(ErrorKind::ServerClosed, "the server was removed"))
+    }
+
+    /// Waits until no call is under way, and lets none begin.
+    pub(crate) async fn drained(&self) {
+        let all = u32::try_from(self.shared.spec.limits.in_flight).unwrap_or(u32::MAX);
+        if self.shared.permits.acquire_many(all).await.is_ok() {
+            self.shared.permits.close();
+        }
+    }
+
+    /// The compiled schemas of its tools.
+    pub(crate) fn checks(&self) -> &Checks {
+        &self.shared.checks
     }
 
     /// Tells the task that a request found the server gone.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::request::{Request, RequestError};
 use super::{Identity, Link, ServerFacts, Session};
-use crate::spec::Timeouts;
+use crate::spec::{EraChoice, Timeouts};
 use crate::time::Timestamp;
 use crate::transport::{Dialect, Receiver as _, Transport, TransportError};
 use crate::wire::message::{self, Params};
@@ -116,6 +116,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) identity: &'a Identity,
     /// The server's time limits.
     pub(crate) timeouts: &'a Timeouts,
+    /// How the era is chosen.
+    pub(crate) choice: EraChoice,
 }
 
 /// What a probe said of the server.
@@ -143,7 +145,16 @@ enum Because {
 impl Opening<'_> {
     /// Opens a connection, relying on `known` where that is still good.
     pub(crate) async fn open(&self, known: Option<&Verdict>) -> Result<Session, OpenError> {
-        let Some(known) = known.filter(|known| version::known(&known.version).is_some()) else {
+        let is_allowed = |era| match self.choice {
+            EraChoice::Auto => true,
+            EraChoice::Modern => era == Era::Modern,
+            EraChoice::Legacy => era == Era::Legacy,
+        };
+        if self.choice == EraChoice::Legacy {
+            return self.legacy(self.link()?).await;
+        }
+        let Some(known) = known.filter(|known| version::known(&known.version).is_some_and(|(_, era)| is_allowed(era)))
+        else {
             return self.open_unknown().await;
         };
         match (&known.discover, known.era) {
@@ -171,6 +182,10 @@ impl Opening<'_> {
                 Probed::AskAgain => return Err(OpenError::no_common(&[version::MODERN])),
             },
         };
+        if self.choice == EraChoice::Modern {
+            let why = "it does not say that the server speaks a modern revision, which its registration asks for";
+            return Err(OpenError::Unusable { step: "server/discover", why });
+        }
         let link = if because == Because::Gone { self.link()? } else { link };
         let was_probed = because != Because::Gone && matches!(link.transport, Transport::Pipe(_));
         match self.legacy(link).await {
@@ -283,6 +298,7 @@ fn judge(outcome: Result<Json, RequestError>, is_pipe: bool) -> Result<Probed, O
         }
         RequestError::Rpc(_) => Ok(Probed::Legacy(Because::Answered)),
         RequestError::Timeout { .. } => Ok(Probed::Legacy(Because::Silent)),
+        RequestError::NoTurn { .. } | RequestError::Refused(_) => Err(failed(error)),
         RequestError::Transport(transport) => match transport {
             TransportError::NoAnswer(_) => Ok(Probed::Legacy(Because::Answered)),
             TransportError::Status(status) if is_era_status(status.status) => Ok(Probed::Legacy(Because::Answered)),
@@ -307,7 +323,7 @@ fn is_doubtful(error: &OpenError) -> bool {
     match error {
         OpenError::Step { source, .. } => match source {
             RequestError::Rpc(_) => true,
-            RequestError::Timeout { .. } => false,
+            RequestError::Timeout { .. } | RequestError::NoTurn { .. } | RequestError::Refused(_) => false,
             RequestError::Transport(error) => match error {
                 TransportError::Status(status) => is_era_status(status.status),
                 TransportError::NoAnswer(_) => true,

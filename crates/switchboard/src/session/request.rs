@@ -55,6 +55,17 @@ pub(crate) enum RequestError {
         /// Replies seen that matched no request.
         unmatched: u64,
     },
+    /// It was not sent, because its turn did not come in time.
+    #[error("`{method}` was not sent: its turn did not come in {after:?}")]
+    NoTurn {
+        /// The method.
+        method: String,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// It was not sent, for a reason of ours.
+    #[error(transparent)]
+    Refused(Error),
 }
 
 fn unmatched_note(unmatched: u64) -> String {
@@ -180,8 +191,8 @@ impl RequestError {
     /// Whether the same request may succeed a little later, without anybody acting.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Self::Rpc(_) => false,
-            Self::Timeout { .. } => true,
+            Self::Rpc(_) | Self::Refused(_) => false,
+            Self::Timeout { .. } | Self::NoTurn { .. } => true,
             Self::Transport(error) => match error {
                 TransportError::Connect(_) | TransportError::Lost(_) | TransportError::Exited(_) => true,
                 TransportError::Status(error) => matches!(error.status, 408 | 425 | 429 | 500..=599),
@@ -221,6 +232,14 @@ impl RequestError {
                     data.maybe_ran = Some(true);
                 })
             }
+            Self::NoTurn { after, .. } => {
+                let text = format!("{doing}: it was not sent, as {} passed before its turn came", seconds(after));
+                Error::new(ErrorKind::Timeout, text).with(|data| {
+                    data.after = Some(after);
+                    data.maybe_ran = Some(false);
+                })
+            }
+            Self::Refused(error) => error,
             Self::Transport(error) => outward(error, doing),
         }
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Headers, HttpTarget, Inherit, Limits, OutputSchemaPolicy, Retry, ServerSpec, StdioTarget, Target, Timeouts,
-    ToolPolicy, TransportKind,
+    EraChoice, Headers, HttpTarget, Inherit, Limits, OutputSchemaPolicy, Retry, ServerSpec, StdioTarget, Target,
+    Timeouts, ToolPolicy, TransportKind,
 };
 use crate::error::{Error, ErrorKind, Problem};
 use crate::id::ServerId;
@@ -48,6 +48,8 @@ pub struct SpecDocument {
     pub limits: Option<LimitsDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub era: Option<EraChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<OutputSchemaPolicy>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,6 +128,7 @@ impl TryFrom<SpecDocument> for ServerSpec {
             retry: retry(document.retry),
             limits: limits(document.limits),
             capabilities: document.client.and_then(|client| client.capabilities),
+            era: document.era.unwrap_or_default(),
             output_schema: document.output_schema.unwrap_or_default(),
             tools: document.tools.unwrap_or_default(),
         };
@@ -278,6 +281,7 @@ impl From<ServerSpec> for SpecDocument {
             waiting: Some(spec.limits.waiting),
         });
         document.client = spec.capabilities.map(|capabilities| ClientDocument { capabilities: Some(capabilities) });
+        document.era = (spec.era != EraChoice::default()).then_some(spec.era);
         document.output_schema = (spec.output_schema != OutputSchemaPolicy::default()).then_some(spec.output_schema);
         document.tools = (spec.tools != ToolPolicy::default()).then_some(spec.tools);
         document

@@ -142,6 +142,21 @@ impl Limits {
     }
 }
 
+/// How the era of the protocol is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+#[doc(alias = "versionNegotiation")]
+pub enum EraChoice {
+    /// The server is asked, and the verdict is remembered.
+    #[default]
+    Auto,
+    /// The modern era; a server that does not speak it is refused.
+    Modern,
+    /// The legacy era, without asking: for servers that take a question before the handshake amiss.
+    Legacy,
+}
+
 /// What happens to a result that does not fit its tool's output schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
