@@ -20,18 +20,10 @@ impl std::fmt::Debug for Environment {
     }
 }
 
-/// Names that every child inherits; those of the second row are what Windows needs to start a program.
-const SAFE: [&str; 20] = [
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "LANG",
-    "TERM",
-    "TMPDIR",
-    "LC_ALL",
-    "LC_CTYPE",
+/// Names that every child inherits, besides those that begin with `LC_`.
+const SAFE: [&str; 8] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR"];
+/// What programs need besides to start on Windows and to find their places there.
+const SAFE_ON_WINDOWS: [&str; 20] = [
     "SYSTEMROOT",
     "SYSTEMDRIVE",
     "WINDIR",
@@ -41,8 +33,43 @@ const SAFE: [&str; 20] = [
     "TMP",
     "APPDATA",
     "LOCALAPPDATA",
+    "PROGRAMDATA",
+    "PROGRAMFILES",
+    "PROGRAMFILES(X86)",
+    "PROGRAMW6432",
+    "COMMONPROGRAMFILES",
     "USERPROFILE",
+    "USERNAME",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "PROCESSOR_ARCHITECTURE",
+    "NUMBER_OF_PROCESSORS",
 ];
+
+/// How a system reads the names in an environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// Case makes a difference.
+    Unix,
+    /// Case makes none, and there are more safe names.
+    Windows,
+}
+
+impl Names {
+    const HERE: Self = if cfg!(windows) { Self::Windows } else { Self::Unix };
+
+    fn are_same(self, one: &str, two: &str) -> bool {
+        match self {
+            Self::Unix => one == two,
+            Self::Windows => one.eq_ignore_ascii_case(two),
+        }
+    }
+
+    fn is_safe(self, name: &str) -> bool {
+        let more: &[&str] = if self == Self::Windows { &SAFE_ON_WINDOWS } else { &[] };
+        name.starts_with("LC_") || SAFE.iter().chain(more).any(|safe| self.are_same(name, safe))
+    }
+}
 
 impl Environment {
     pub(crate) fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
@@ -51,14 +78,19 @@ impl Environment {
 
     /// The environment of one child: what it inherits, overridden by what its registration gives.
     pub(super) fn for_child(&self, target: &StdioTarget) -> BTreeMap<OsString, OsString> {
+        self.for_child_of(target, Names::HERE)
+    }
+
+    fn for_child_of(&self, target: &StdioTarget, names: Names) -> BTreeMap<OsString, OsString> {
         let inherits = |name: &OsStr| {
             let text = name.to_string_lossy();
-            let is_safe = SAFE.iter().any(|safe| text.eq_ignore_ascii_case(safe)) || text.starts_with("LC_");
-            match &target.inherit {
-                Inherit::Safe => is_safe,
-                Inherit::Also(names) => is_safe || names.iter().any(|name| *name == text),
+            let is_inherited = match &target.inherit {
+                Inherit::Safe => names.is_safe(&text),
+                Inherit::Also(also) => names.is_safe(&text) || also.iter().any(|name| names.are_same(name, &text)),
                 Inherit::All => true,
-            }
+            };
+            // A name in another case would stand beside the explicit one, and might win.
+            is_inherited && !target.env.keys().any(|given| names.are_same(given, &text))
         };
         let inherited =
             self.0.iter().filter(|(name, _)| inherits(name)).map(|(name, value)| (name.clone(), value.clone()));
@@ -198,12 +230,15 @@ mod tests {
     use super::*;
 
     fn environment(inherit: Inherit) -> BTreeMap<OsString, OsString> {
+        let given = [("PATH", "/bin"), ("LC_TIME", "C"), ("TERM", "xterm"), ("HTTPS_PROXY", "p"), ("SECRET_X", "s")];
+        of_child(inherit, Names::HERE, &given)
+    }
+
+    fn of_child(inherit: Inherit, names: Names, given: &[(&str, &str)]) -> BTreeMap<OsString, OsString> {
         let mut target = StdioTarget::new("x", Vec::new()).unwrap();
         target.inherit = inherit;
         target.env.insert("TERM".into(), "explicit".to_owned().into());
-        let given = [("PATH", "/bin"), ("LC_TIME", "C"), ("TERM", "xterm"), ("HTTPS_PROXY", "p"), ("SECRET_X", "s")];
-        let given = Environment::new(given.map(|(name, value)| (name.into(), value.into())));
-        given.for_child(&target)
+        Environment::new(given.iter().map(|(name, value)| (name.into(), value.into()))).for_child_of(&target, names)
     }
 
     fn names(environment: &BTreeMap<OsString, OsString>) -> Vec<&str> {
@@ -262,6 +297,27 @@ mod tests {
         let found = on_windows("uvx", &["a b"], &[r"C:\Windows\uvx.exe"]).unwrap();
         assert_eq!((found.path, found.verbatim), (PathBuf::from(r"C:\Windows\uvx.exe"), None));
         assert!(on_windows("nothing", &[], &[]).is_err());
+    }
+
+    #[test]
+    fn b107_names_are_read_as_the_system_reads_them() {
+        let given = [("Path", "p"), ("SystemRoot", "r"), ("Term", "inherited"), ("TEMP", "t"), ("lc_all", "C")];
+        let seen = of_child(Inherit::Safe, Names::Windows, &given);
+        assert_eq!(names(&seen), ["Path", "SystemRoot", "TEMP", "TERM"]);
+        assert_eq!(seen[OsStr::new("TERM")], "explicit");
+        assert_eq!(names(&of_child(Inherit::Safe, Names::Unix, &given)), ["TERM"]);
+        assert_eq!(
+            names(&of_child(Inherit::Also(vec!["term".into(), "Term".into()]), Names::Unix, &given)),
+            ["TERM", "Term"]
+        );
+        assert_eq!(
+            names(&of_child(Inherit::All, Names::Windows, &given)),
+            ["Path", "SystemRoot", "TEMP", "TERM", "lc_all"]
+        );
+    }
+
+    fn is(program: &str) -> impl Fn(&Path) -> Thing {
+        move |path| if path == Path::new(program) { Thing::Program } else { Thing::Nothing }
     }
 
     #[test]
