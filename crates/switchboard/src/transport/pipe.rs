@@ -235,11 +235,12 @@ impl PipeTransport {
     }
 
     pub(super) async fn close(&self) {
+        // First, so that callers are told that we closed it rather than that the server ended.
+        self.table.fail_all(Broken::Closed);
         drop(self.outbox().take());
         if let Some(child) = &self.child {
             child.stop().await;
         }
-        self.table.fail_all(Broken::Closed);
     }
 
     fn outbox(&self) -> MutexGuard<'_, Option<mpsc::Sender<Bytes>>> {
