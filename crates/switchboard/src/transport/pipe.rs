@@ -107,6 +107,10 @@ impl Table {
 
     /// A message was too large to be read. It is told to the caller whose answer it was; to all when that is unknown.
     fn too_large(&self, head: &[u8], limit: usize) {
+        if !matches!(head.trim_ascii_start().first(), Some(b'{' | b'[')) {
+            // Noise, and nobody's answer.
+            return;
+        }
         let mut state = self.state();
         let callers: Vec<_> = match id_in(head).and_then(|id| state.waiting.remove(&id)) {
             Some(caller) => vec![caller],
