@@ -8,6 +8,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -23,13 +24,17 @@ use crate::wire::frame::LineParser;
 const OUTBOX: usize = 64;
 /// How much is read at once.
 const PIECE: usize = 64 << 10;
+/// How long a server that does not listen any more is listened to.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Why a pipe cannot be used any more.
 #[derive(Debug, Clone)]
 pub(super) enum Broken {
     /// The other side closed its output.
     Ended,
-    /// Reading or writing failed.
+    /// The other side closed its input.
+    Deaf,
+    /// Reading failed.
     Failed(String),
     /// The child process ended.
     Exited(Exit),
@@ -41,6 +46,7 @@ impl Broken {
     fn error(&self) -> TransportError {
         match self {
             Self::Ended => TransportError::Lost("the server closed its output".into()),
+            Self::Deaf => TransportError::Lost("the server closed its input".into()),
             Self::Failed(cause) => TransportError::Lost(cause.clone().into()),
             Self::Exited(exit) => TransportError::Exited(exit.clone()),
             Self::Closed => TransportError::Closed,
@@ -162,27 +168,40 @@ impl PipeTransport {
     ) -> Self {
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let (broken_sender, broken) = watch::channel(None);
+        let (deaf_sender, deaf) = oneshot::channel();
         let table = Arc::new(Table::default());
         let ending: Pin<Box<dyn Future<Output = Broken> + Send>> = match &child {
             Some(child) => Box::pin(child.ending()),
             None => Box::pin(async { Broken::Ended }),
         };
-        let gone = child.as_ref().map(ChildProcess::gone);
+        let gone: Pin<Box<dyn Future<Output = ()> + Send>> = match &child {
+            Some(child) => Box::pin(child.gone()),
+            None => Box::pin(std::future::pending()),
+        };
         let reading = Reading { table: table.clone(), receiver, replies: outbox.downgrade(), limit };
         let reader = OwnedTask::spawn(async move {
-            let failure = match gone {
+            let end = tokio::select! {
+                end = reading.run(reader) => end,
                 // A child that is gone is gone, even when a process that it left behind holds its output open.
-                Some(gone) => tokio::select! { failure = reading.run(reader) => failure, () = gone => None },
-                None => reading.run(reader).await,
+                () = gone => Broken::Ended,
+                () = unheard(deaf) => Broken::Deaf,
             };
-            let reason = match failure {
-                None => ending.await,
-                Some(cause) => Broken::Failed(cause),
+            let reason = match end {
+                Broken::Ended | Broken::Deaf => match ending.await {
+                    Broken::Ended => end,
+                    why => why,
+                },
+                failed => failed,
             };
             reading.table.fail_all(reason.clone());
             broken_sender.send_replace(Some(reason));
         });
-        let writer = OwnedTask::spawn(write_all(writer, messages));
+        let writer = OwnedTask::spawn(async move {
+            if write_all(writer, messages).await.is_err() {
+                // Nobody listens when the reader has found the end.
+                let _ = deaf_sender.send(());
+            }
+        });
         Self { name, outbox: Mutex::new(Some(outbox)), table, broken, child, _reader: reader, _writer: writer }
     }
 
@@ -262,8 +281,8 @@ struct Reading {
 }
 
 impl Reading {
-    /// Reads to the end; the cause when that was a failure.
-    async fn run(&self, mut reader: impl AsyncRead + Unpin) -> Option<String> {
+    /// Reads to the end.
+    async fn run(&self, mut reader: impl AsyncRead + Unpin) -> Broken {
         let mut parser = LineParser::new(self.limit);
         let mut piece = BytesMut::new();
         loop {
@@ -273,13 +292,13 @@ impl Reading {
                     if let Some(line) = parser.finish() {
                         self.line(&line).await;
                     }
-                    return None;
+                    return Broken::Ended;
                 }
                 Ok(_) => {
                     parser.push(piece.split().freeze());
                     self.lines(&mut parser).await;
                 }
-                Err(error) => return Some(error.to_string()),
+                Err(error) => return Broken::Failed(error.to_string()),
             }
         }
     }
@@ -329,22 +348,30 @@ impl Reading {
     }
 }
 
+/// Waits until writing has failed, and a moment for what the server has still said.
+async fn unheard(deaf: oneshot::Receiver<()>) {
+    match deaf.await {
+        Ok(()) => tokio::time::sleep(LAST_WORDS).await,
+        // The writer has ended in good order.
+        Err(_) => std::future::pending().await,
+    }
+}
+
 /// Writes messages, one a line, until there are no more senders; then closes the server's input.
-async fn write_all(writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<Bytes>) {
+async fn write_all(writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<Bytes>) -> std::io::Result<()> {
     let mut writer = tokio::io::BufWriter::new(writer);
     while let Some(message) = messages.recv().await {
         let mut next = Some(message);
         while let Some(message) = next {
-            if writer.write_all(&message).await.is_err() || writer.write_all(b"\n").await.is_err() {
-                return;
-            }
+            writer.write_all(&message).await?;
+            writer.write_all(b"\n").await?;
             next = messages.try_recv().ok();
         }
-        if writer.flush().await.is_err() {
-            return;
-        }
+        writer.flush().await?;
     }
+    // Whether the server saw this end is its own affair.
     let _ = writer.shutdown().await;
+    Ok(())
 }
 
 #[cfg(test)]
