@@ -268,6 +268,14 @@ impl Transport {
         }
     }
 
+    /// The last of what the child process behind it wrote to its standard error.
+    pub(crate) fn stderr(&self) -> Option<String> {
+        match self {
+            Self::Http(_) => None,
+            Self::Pipe(pipe) => pipe.stderr(),
+        }
+    }
+
     /// Its name in statuses.
     pub(crate) fn name(&self) -> &'static str {
         match self {
