@@ -18,7 +18,7 @@ use super::process::{ChildProcess, Exit};
 use super::{Answer, Outgoing, Receiver, TransportError};
 use crate::tasks::OwnedTask;
 use crate::wire::Message;
-use crate::wire::frame::LineParser;
+use crate::wire::frame::{LineParser, TooLarge};
 
 /// Messages that wait to be written.
 const OUTBOX: usize = 64;
@@ -112,18 +112,15 @@ impl Table {
     }
 
     /// A message was too large to be read. It is told to the caller whose answer it was; to all when that is unknown.
-    fn too_large(&self, head: &[u8], limit: usize) {
-        if !matches!(head.trim_ascii_start().first(), Some(b'{' | b'[')) {
-            // Noise, and nobody's answer.
-            return;
-        }
+    fn too_large(&self, line: &TooLarge) {
         let mut state = self.state();
-        let callers: Vec<_> = match id_in(head).and_then(|id| state.waiting.remove(&id)) {
-            Some(caller) => vec![caller],
-            None => state.waiting.drain().map(|(_, caller)| caller).collect(),
+        let callers: Vec<_> = match Whose::of(&line.head, &line.tail) {
+            Whose::Nobody => Vec::new(),
+            Whose::Of(id) => state.waiting.remove(&id).into_iter().collect(),
+            Whose::Unknown => state.waiting.drain().map(|(_, caller)| caller).collect(),
         };
         for caller in callers {
-            let _ = caller.send(Err(TransportError::TooLarge { limit }));
+            let _ = caller.send(Err(TransportError::TooLarge { limit: line.limit }));
         }
     }
 
@@ -136,10 +133,44 @@ impl Table {
     }
 }
 
-/// The id in the beginning of a message that could not be read whole.
-fn id_in(head: &[u8]) -> Option<u64> {
-    let at = memchr::memmem::find(head, b"\"id\":")? + 5;
-    let digits = head[at..].trim_ascii_start();
+/// Whose answer a line was that could not be read whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The answer to that request.
+    Of(u64),
+    /// No answer: noise, or something that the server says unasked.
+    Nobody,
+    /// An answer, but nothing kept of it says to what.
+    Unknown,
+}
+
+impl Whose {
+    /// Judges by the two ends of the line. Half of the servers write the id in front of the result, half behind it.
+    fn of(head: &[u8], tail: &[u8]) -> Self {
+        if !matches!(head.trim_ascii_start().first(), Some(b'{' | b'[')) {
+            return Self::Nobody;
+        }
+        let find = |what: &[u8]| memchr::memmem::find(head, what);
+        let outcome = find(b"\"result\"").into_iter().chain(find(b"\"error\"")).min();
+        let envelope = &head[..outcome.unwrap_or(head.len())];
+        if outcome.is_none() && memchr::memmem::find(envelope, b"\"method\"").is_some() {
+            return Self::Nobody;
+        }
+        let behind = || {
+            // Directly before the one brace that ends the message.
+            let end = tail.trim_ascii_end().strip_suffix(b"}")?;
+            Some(&end[memchr::memmem::rfind(end, ID)?..]).filter(|member| !member.contains(&b'}'))
+        };
+        let in_front = || memchr::memmem::find(envelope, ID).map(|at| &envelope[at..]);
+        in_front().or_else(behind).and_then(id_at).map_or(Self::Unknown, Self::Of)
+    }
+}
+
+const ID: &[u8] = b"\"id\":";
+
+/// The number in a member that begins with [`ID`].
+fn id_at(member: &[u8]) -> Option<u64> {
+    let digits = member[ID.len()..].trim_ascii_start();
     let digits = digits.strip_prefix(b"\"").unwrap_or(digits);
     let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
     std::str::from_utf8(&digits[..length]).ok()?.parse().ok()
@@ -310,7 +341,7 @@ impl Reading {
                 Ok(None) => return,
                 Err(error) => {
                     self.receiver.odd(&error.to_string());
-                    self.table.too_large(&error.head, error.limit);
+                    self.table.too_large(&error);
                 }
             }
         }
@@ -379,10 +410,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_a_message_is_found_in_its_beginning() {
-        assert_eq!(id_in(br#"{"jsonrpc":"2.0","id":17,"result":{"#), Some(17));
-        assert_eq!(id_in(br#"{"id": "17","result"#), Some(17));
-        assert_eq!(id_in(br#"{"result":{"#), None);
-        assert_eq!(id_in(br#"{"id":null"#), None);
+    fn an_answer_that_is_too_large_is_known_by_either_end() {
+        let whose = |head: &str, tail: &str| Whose::of(head.as_bytes(), tail.as_bytes());
+        assert_eq!(whose(r#"{"jsonrpc":"2.0","id":17,"result":{"#, "}}"), Whose::Of(17));
+        assert_eq!(whose(r#"{"id": "17","error":{"#, "}}"), Whose::Of(17));
+        assert_eq!(whose(r#"{"result":{"id":3,"#, r#""},"jsonrpc":"2.0","id":17}"#), Whose::Of(17));
+        assert_eq!(whose(r#"{"result":{"#, r#"},"id": "17" } "#), Whose::Of(17));
+        assert_eq!(whose(r#"{"result":{"id":3,"#, r#"{"id":4}}}"#), Whose::Unknown);
+        assert_eq!(whose(r#"{"id":null,"error":{"#, "}}"), Whose::Unknown);
+        assert_eq!(whose(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"#, "}}"), Whose::Nobody);
+        assert_eq!(
+            whose(r#"{"jsonrpc":"2.0","id":3,"method":"sampling/createMessage","params":{"#, "}}"),
+            Whose::Nobody
+        );
+        assert_eq!(whose("Welcome to", "the server"), Whose::Nobody);
     }
 }
