@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 mod manager;
+#[cfg(test)]
+mod real;
 #[cfg(all(test, unix))]
 mod stdio;
 #[cfg(all(test, unix))]
