@@ -3,5 +3,7 @@
 //! Nothing here does I/O. JSON is kept as the bytes it came in; the typed views borrow or cut from them.
 
 mod json;
+mod model;
 
 pub use json::Json;
+pub use model::Tool;
