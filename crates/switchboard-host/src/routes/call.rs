@@ -267,5 +267,4 @@ fn limits(timeout: Option<u64>, deadline: Option<u64>) -> Result<CallLimits, Pro
 }
 
 #[cfg(test)]
-#[path = "call_tests.rs"]
 mod tests;
