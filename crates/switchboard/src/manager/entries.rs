@@ -109,11 +109,10 @@ impl Serialize for Entry {
 
 /// An object with more members behind its own, which stay byte for byte.
 fn beside(object: &Json, members: &str) -> Json {
-    let inside = object.as_str().trim_end_matches('}').trim_end();
-    let comma = if inside.ends_with('{') { "" } else { "," };
     let text = object.as_str();
-    let body = text.strip_suffix('}').unwrap_or(text);
-    Json::trusted(format!("{body}{comma}{members}}}"))
+    let inside = text.strip_suffix('}').unwrap_or(text);
+    let comma = if inside.trim_end() == "{" { "" } else { "," };
+    Json::trusted(format!("{inside}{comma}{members}}}"))
 }
 
 /// Everything about all servers at one moment, in the shape that browsers of such agents know.

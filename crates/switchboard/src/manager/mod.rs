@@ -421,6 +421,16 @@ impl Manager {
         call::complete(&self.usable(server)?, params, limits).await
     }
 
+    /// Sends a request of any method, such as one of an extension: the server's result as it came. `params` is an object.
+    ///
+    /// Cancel safety: dropping the future tells the server that the answer is not wanted any more.
+    ///
+    /// # Errors
+    /// As [`Manager::call`].
+    pub async fn request(&self, server: &ServerId, method: &str, params: Json, limits: CallLimits) -> Result<Json> {
+        call::request(&self.usable(server)?, method, params, limits).await
+    }
+
     /// The events to come.
     #[must_use]
     pub fn events(&self) -> EventStream {
