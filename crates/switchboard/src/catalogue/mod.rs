@@ -2,8 +2,10 @@
 //!
 //! Pure functions over one tool or one result at a time. Nothing here does I/O, waits, locks or looks at a clock.
 
+pub mod check;
 pub mod format;
 pub mod naming;
+pub mod output;
 pub mod schema;
 mod warning;
 

@@ -28,6 +28,8 @@ struct Waiting<'a> {
 pub(super) struct Cleaner<'a> {
     root: &'a Value,
     resolver: Resolver<'a>,
+    /// Whether the schema says that it is of draft-07 or older.
+    old_draft: bool,
     /// The enclosing schemas that bring definitions of their own, outermost first.
     scopes: Vec<&'a Value>,
     /// The names given to the targets of references, by the place where each target lies in memory.
@@ -45,6 +47,7 @@ impl<'a> Cleaner<'a> {
         Self {
             root,
             resolver: Resolver::new(root),
+            old_draft: root.get("$schema").and_then(Value::as_str).is_some_and(|uri| uri.contains("/draft-0")),
             scopes: Vec::new(),
             names: HashMap::new(),
             taken: HashSet::new(),
@@ -116,8 +119,12 @@ impl<'a> Cleaner<'a> {
     fn object(&mut self, map: &'a Object) -> Result<Object, TooLarge> {
         let mut out = Object::new();
         let mut required = Vec::new();
+        let alone = self.old_draft && map.get("$ref").is_some_and(Value::is_string);
         for (key, value) in map {
             let shape = keyword::shape(key);
+            if alone && shape != Shape::Reference && !keyword::is_annotation(key) {
+                continue; // Up to draft-07, what stands beside a reference means nothing.
+            }
             if value.is_null() && !matches!(shape, Shape::Any | Shape::Unknown) {
                 continue; // Some languages write an absent keyword as `null`.
             }
@@ -128,7 +135,7 @@ impl<'a> Cleaner<'a> {
                 _ => this.keyword(key, value, &mut out),
             })?;
         }
-        let names = self.at("required", |this| this.required(map.get("required")));
+        let names = self.at("required", |this| this.required(map.get("required").filter(|_| !alone)));
         let mut seen = HashSet::new();
         let names: Vec<Value> =
             names.into_iter().chain(required).filter(|name| seen.insert(*name)).map(Value::from).collect();

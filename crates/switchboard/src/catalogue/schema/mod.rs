@@ -51,26 +51,36 @@ pub fn prepare(input_schema: Option<&Json>) -> Result<Prepared, Warning> {
         warnings.push(WarningCode::SchemaRepaired, "", "the tool has no input schema; any object is offered");
         return Ok(Prepared { schema: finished(Map::new()), warnings: warnings.into_vec() });
     };
-    if json.as_bytes().len() > MAX_SCHEMA_BYTES {
-        let message = format!("the input schema has more than {} KiB", MAX_SCHEMA_BYTES / 1024);
-        return Err(Warning::new(WarningCode::SchemaTooLarge, "", message));
-    }
-    let source: Value = json.read().map_err(|error| {
-        Warning::new(WarningCode::SchemaTooLarge, "", format!("the input schema cannot be read: {error}"))
-    })?;
-    let mut cleaner = Cleaner::new(&source);
-    let (root, definitions) = cleaner
-        .run()
-        .map_err(|TooLarge(what)| Warning::new(WarningCode::SchemaTooLarge, "", format!("the input schema {what}")))?;
-    let mut warnings = cleaner.warnings;
-    let root = match (root, &source) {
-        (Value::Object(root), Value::Object(_)) => root,
-        (Value::Bool(true), _) => Map::new(),
-        (Value::Bool(false), _) => return Err(bad("the input schema allows nothing")),
-        _ => return Err(bad("the input schema is not a JSON Schema")),
+    let Clean { root, definitions, mut warnings } = clean(json, "input schema")?;
+    let root = match root {
+        Value::Object(root) => root,
+        Value::Bool(true) => Map::new(),
+        _ => return Err(bad("the input schema allows nothing")),
     };
     let root = object_schema(written_out(root, &definitions), &mut warnings)?;
     Ok(Prepared { schema: with_definitions(finished(root), definitions), warnings: warnings.into_vec() })
+}
+
+/// A schema of any kind, well-formed; its references are `#/$defs/NAME` of its definitions.
+pub(crate) struct Clean {
+    pub(crate) root: Value,
+    pub(crate) definitions: Map<String, Value>,
+    pub(crate) warnings: Warnings,
+}
+
+/// Reads a schema; `what` names it in warnings.
+pub(crate) fn clean(json: &Json, what: &str) -> Result<Clean, Warning> {
+    let too_large = |why: String| Warning::new(WarningCode::SchemaTooLarge, "", format!("the {what} {why}"));
+    if json.as_bytes().len() > MAX_SCHEMA_BYTES {
+        return Err(too_large(format!("has more than {} KiB", MAX_SCHEMA_BYTES / 1024)));
+    }
+    let source: Value = json.read().map_err(|error| too_large(format!("cannot be read: {error}")))?;
+    if !source.is_object() && !source.is_boolean() {
+        return Err(Warning::new(WarningCode::BadSchema, "", format!("the {what} is not a JSON Schema")));
+    }
+    let mut cleaner = Cleaner::new(&source);
+    let (root, definitions) = cleaner.run().map_err(|TooLarge(why)| too_large(why.to_owned()))?;
+    Ok(Clean { root, definitions, warnings: cleaner.warnings })
 }
 
 fn bad(message: &str) -> Warning {
