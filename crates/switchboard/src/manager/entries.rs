@@ -285,10 +285,6 @@ pub(crate) fn of_connection(connection: &Connection) -> ServerStatus {
     let (view, catalogue, memory) = (connection.view(), connection.catalogue(), connection.memory());
     let live = connection.live();
     let failure = view.failure.map(|(error, at)| Failure { at, ..Failure::of(&error) });
-    let mut warnings: Vec<_> = catalogue.warnings().cloned().collect();
-    if let Some(live) = &live {
-        warnings.extend(live.session.inbox.warnings());
-    }
     let version = live.as_ref().map(|live| live.session.version.to_owned());
     ServerStatus {
         name: connection.spec().name.clone(),
@@ -307,7 +303,7 @@ pub(crate) fn of_connection(connection: &Connection) -> ServerStatus {
         stale: catalogue.is_stale(),
         error_detail: failure.map(|failure| Failure { message: clean(&failure.message), ..failure }),
         lists: catalogue.states(),
-        warnings,
+        warnings: connection.warnings(),
     }
 }
 

@@ -3,6 +3,7 @@
 mod builder;
 pub(crate) mod call;
 mod entries;
+mod offer;
 mod persist;
 mod register;
 mod registry;
@@ -23,6 +24,7 @@ pub use self::entries::{Entry, Filter, McpServersState, ToolEntry};
 use self::persist::Persist;
 pub use self::register::{Registered, SettingsPatch};
 use self::registry::{Registry, Slot};
+use crate::catalogue::ToolFormat;
 use crate::connection::{Connection, Surroundings, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventKind, EventStream};
@@ -345,6 +347,15 @@ impl Manager {
     #[must_use]
     pub fn tools(&self, filter: &Filter) -> Vec<ToolEntry> {
         self.inner.tools(filter)
+    }
+
+    /// Tools of the servers that fit, each in the shape of a provider's request; [`ToolFormat::list`] makes the value of
+    /// its `tools` from them. A tool that cannot be offered there is left out; that, and what was repaired or lost on the
+    /// way, becomes a warning in the server's status.
+    #[doc(alias = "getAITools")]
+    #[must_use]
+    pub fn offer(&self, format: ToolFormat, filter: &Filter) -> Vec<Json> {
+        self.inner.offer(format, filter)
     }
 
     /// Prompts of the servers that fit.
