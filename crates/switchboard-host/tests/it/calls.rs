@@ -178,3 +178,58 @@ async fn calls_are_counted() {
         assert!(metrics.text().lines().any(|found| found == line), "{line} in {}", metrics.text());
     }
 }
+
+#[tokio::test]
+async fn a_result_that_does_not_fit_its_output_schema_is_delivered_whole_with_a_warning() {
+    let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
+    let tool = Tool::new("odd").output_schema(schema).answers(|_, _| {
+        Reply::result(json!({"content": [{"type": "text", "text": "x"}], "structuredContent": {"n": "seven"}}))
+    });
+    let (daemon, _peer) = with(Peer::both().tool(tool)).await;
+    let answer = daemon.ask(call("odd")).await;
+    assert_eq!((answer.status, answer.header("switchboard-warning")), (200, "output-schema"));
+    assert_eq!(answer.json()["structuredContent"]["n"], "seven");
+}
+
+#[tokio::test]
+async fn arguments_are_checked_when_the_caller_asks_for_it() {
+    let schema = json!({"type": "object", "required": ["q"], "properties": {"q": {"type": "string"}}});
+    let (daemon, peer) = with(Peer::both().tool(Tool::new("search").schema(schema))).await;
+    let body = json!({"serverId": "github", "name": "search", "arguments": {"q": 1}, "validate": true});
+    let problem = daemon.post(&Daemon::path("tools/call"), &body).await.problem(422, "invalid_arguments");
+    assert!(problem["errors"][0]["path"].as_str().unwrap().contains('q'), "{problem}");
+    assert_eq!(peer.count("tools/call"), 0);
+}
+
+/// A tool whose first call is cut off, with these annotations.
+fn cut_once(annotations: Value) -> Tool {
+    let is_first = std::sync::atomic::AtomicBool::new(true);
+    Tool::new("pay").annotations(annotations).answers(move |_, _| {
+        let is_first = is_first.swap(false, std::sync::atomic::Ordering::SeqCst);
+        if is_first { Reply::cut() } else { Reply::text("done") }
+    })
+}
+
+#[tokio::test]
+async fn b095_a_call_that_was_cut_off_is_not_sent_again_unless_the_tool_says_that_it_is_safe() {
+    let body = json!({"serverId": "github", "name": "pay", "retryIfSafe": true});
+    let (daemon, peer) = with(Peer::both().tool(cut_once(json!({"readOnlyHint": false})))).await;
+    let problem = daemon.post(&Daemon::path("tools/call"), &body).await.problem(502, "connection_lost");
+    assert_eq!((&problem["maybeRan"], peer.count("tools/call")), (&json!(true), 1));
+
+    let (daemon, peer) = with(Peer::both().tool(cut_once(json!({"idempotentHint": true})))).await;
+    let answer = daemon.post(&Daemon::path("tools/call"), &body).await;
+    assert_eq!((answer.status, peer.count("tools/call")), (200, 2), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_ready_says_since_when_and_why() {
+    let daemon = Setup::real().start().await;
+    let body = json!({"name": "gone", "id": "gone", "url": "http://127.0.0.1:1/mcp", "retry": {"maxAttempts": 1}});
+    daemon.post(&Daemon::path("servers"), &body).await;
+    let call = json!({"serverId": "gone", "name": "search", "deadlineMs": 500});
+    let answer = daemon.post(&Daemon::path("tools/call"), &call).await;
+    let problem = answer.problem(409, "not_ready");
+    assert_eq!(problem["state"], "failed");
+    assert!(problem["since"].is_string() && problem["why"].is_string(), "{problem}");
+}

@@ -81,3 +81,24 @@ async fn prompts_resources_and_templates_name_their_server() {
         assert_eq!((&item[field], &item["serverId"]), (&json!(value), &json!("github")), "{path}");
     }
 }
+
+#[tokio::test]
+async fn tools_are_sent_in_the_shape_of_a_provider() {
+    let peer = HttpPeer::start(Peer::both().many_tools(3)).await;
+    let daemon = Setup::real().start().await;
+    daemon.add("github", &peer.url()).await;
+    let openai = daemon.get(&Daemon::path("tools?format=openai")).await.json();
+    let functions = openai["tools"].as_array().unwrap();
+    assert_eq!(functions.len(), 3);
+    assert!(
+        functions.iter().all(|tool| tool["type"] == "function" && tool["function"]["name"].is_string()),
+        "{openai}"
+    );
+
+    let gemini = daemon.get(&Daemon::path("tools?format=gemini&limit=2")).await.json();
+    assert_eq!(gemini["tools"][0]["functionDeclarations"].as_array().unwrap().len(), 2);
+    let cursor = gemini["nextCursor"].as_str().unwrap();
+    let rest = daemon.get(&Daemon::path(&format!("tools?format=gemini&limit=2&cursor={cursor}"))).await.json();
+    assert_eq!(rest["tools"][0]["functionDeclarations"].as_array().unwrap().len(), 1);
+    assert_eq!(rest.get("nextCursor"), None);
+}

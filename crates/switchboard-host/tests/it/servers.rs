@@ -2,6 +2,9 @@
 
 use http::Method;
 use serde_json::json;
+use switchboard::Manager;
+use switchboard::store::SqliteStore;
+use switchboard_host::{Host, HostOptions, InstanceName};
 use switchboard_testing::{HttpPeer, Peer};
 
 use crate::daemon::{Ask, Daemon, Setup};
@@ -114,4 +117,29 @@ async fn instances_do_not_see_each_other() {
     let daemon = Setup::real().start().await;
     daemon.add("github", &peer.url()).await;
     assert_eq!(daemon.get("/agents/switchboard/other/servers").await.json()["servers"], json!({}));
+}
+
+#[tokio::test]
+async fn known_instances_are_restored_at_the_start() {
+    let peer = HttpPeer::start(Peer::both().tool("search")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let host = || {
+        let path = folder.path().join("switchboard.db");
+        Host::new(HostOptions::default(), move |_| {
+            let path = path.clone();
+            async move { Manager::builder("switchboard-test", "1.0.0").store(SqliteStore::open(path)?).start().await }
+        })
+    };
+    let mut first = Setup::of(host()).start().await;
+    first.add("github", &peer.url()).await;
+    first.begin_to_stop();
+    assert!(first.stopped().await.is_clean());
+
+    let again = host();
+    assert!(again.restore([InstanceName::new("switchboard", "default").unwrap()]).await.is_empty());
+    let second = Setup::of(again).start().await;
+    let metrics = second.get("/metrics").await;
+    assert!(metrics.text().contains("switchboard_instances 1"), "it is open before anyone asks for it");
+    let call = json!({"serverId": "github", "name": "search"});
+    assert_eq!(second.post(&Daemon::path("tools/call"), &call).await.status, 200);
 }
