@@ -1,0 +1,175 @@
+//! A manager in this process, on the data folder.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use switchboard::manager::{Added, CallLimits};
+use switchboard::spec::SpecDocument;
+use switchboard::store::Store;
+use switchboard::wire::Json;
+use switchboard::{Filter, Manager, ServerId, ServerSpec, ToolCall};
+
+use super::events::Feed;
+use super::{CallAnswer, CallRequest, List, Query, Wake};
+use crate::args::Time;
+use crate::problem::{Failure, Problem, Result};
+use crate::settings::Settings;
+
+/// The agent that the program itself is.
+pub(crate) const AGENT: &str = "switchboard";
+
+/// Starts a manager on the data in `folder`.
+pub(crate) async fn start(settings: &Settings, folder: &Path, wake: Wake) -> Result<Manager> {
+    let builder = Manager::builder(AGENT, env!("CARGO_PKG_VERSION"))
+        .store(open_store(folder)?)
+        .namespace(&format!("{AGENT}/{}", settings.instance))
+        .environment(settings.variables.clone());
+    let manager = match wake {
+        Wake::Nothing => builder.start_offline().await,
+        Wake::Everything => builder.start().await,
+    };
+    Ok(manager?)
+}
+
+/// Opens the store in the data folder, which is made when it is not there.
+pub(crate) fn open_store(folder: &Path) -> Result<Arc<dyn Store>> {
+    make_folder(folder)?;
+    Err(Problem::new("unsupported", "the store has not landed yet").into())
+}
+
+/// Makes the data folder, for its owner alone.
+pub(crate) fn make_folder(folder: &Path) -> Result<(), Problem> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if folder.exists() {
+        return Err(Problem::input(format!("the data folder `{}` is a file", folder.display()))
+            .hint("name a folder with --data DIR"));
+    }
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder).map_err(|cause| {
+        Problem::new("store_failed", format!("the data folder `{}` cannot be made", folder.display()))
+            .because(cause)
+            .hint("name a folder that can be written with --data DIR")
+    })
+}
+
+/// A manager in this process.
+#[derive(Clone)]
+pub(crate) struct Local {
+    manager: Manager,
+}
+
+impl Local {
+    /// Answers from `manager`.
+    pub(crate) const fn new(manager: Manager) -> Self {
+        Self { manager }
+    }
+
+    pub(super) fn servers(&self) -> Result<Json> {
+        document(&self.manager.servers())
+    }
+
+    pub(super) fn list(&self, list: List, query: &Query) -> Result<Json> {
+        let mut filter = Filter::all();
+        filter.server_ids = query.servers.iter().map(|id| ServerId::parse(id)).collect::<Result<_, _>>()?;
+        filter.states.clone_from(&query.states);
+        let items = match list {
+            List::Tools => document(&self.manager.tools(&filter)),
+            List::Prompts => document(&self.manager.prompts(&filter)),
+            List::Resources => document(&self.manager.resources(&filter)),
+            List::ResourceTemplates => document(&self.manager.resource_templates(&filter)),
+        }?;
+        document(&std::collections::BTreeMap::from([(list.member(), items)]))
+    }
+
+    pub(super) async fn add(&self, document: &Value) -> Result<Json> {
+        let (_, added) = self.manager.add(spec(document)?).await?;
+        Ok(outcome(added))
+    }
+
+    pub(super) async fn connect(&self, id: &str) -> Result<Json> {
+        Ok(outcome(self.manager.connect(&ServerId::parse(id)?).await?))
+    }
+
+    pub(super) async fn close(&self, id: &str) -> Result<()> {
+        Ok(self.manager.close(&ServerId::parse(id)?).await?)
+    }
+
+    pub(super) async fn remove(&self, id: &str) -> Result<()> {
+        self.manager.remove(&ServerId::parse(id)?).await?;
+        Ok(())
+    }
+
+    pub(super) async fn call(&self, request: CallRequest) -> Result<CallAnswer> {
+        let mut call = match request.server {
+            Some(id) => ToolCall::new(ServerId::parse(&id)?, request.tool),
+            None => ToolCall::by_key(request.tool),
+        }
+        .arguments(request.arguments);
+        call.validate = request.validate;
+        call.timeout = request.time.timeout_ms.map(Duration::from_millis);
+        call.deadline = request.time.deadline_ms.map(Duration::from_millis);
+        let answer = self.manager.call(call).await?;
+        Ok(CallAnswer { result: answer.result, is_error: answer.is_error, warnings: answer.warnings })
+    }
+
+    pub(super) async fn read(&self, server: &str, uri: &str, time: Time) -> Result<Json> {
+        Ok(self.manager.read_resource(&ServerId::parse(server)?, uri, limits(time)).await?)
+    }
+
+    pub(super) async fn prompt(&self, server: &str, name: &str, arguments: Json, time: Time) -> Result<Json> {
+        Ok(self.manager.get_prompt(&ServerId::parse(server)?, name, Some(arguments), limits(time)).await?)
+    }
+
+    pub(super) async fn complete(&self, server: &str, parameters: Json, time: Time) -> Result<Json> {
+        Ok(self.manager.complete(&ServerId::parse(server)?, parameters, limits(time)).await?)
+    }
+
+    /// This process started the manager a moment ago, so "from now on" is from its beginning.
+    pub(super) fn events(&self, after: Option<u64>) -> Feed {
+        let (past, stream) = self.manager.events_since(after.unwrap_or_default());
+        Feed::local(past, stream)
+    }
+
+    pub(super) async fn wait_settled(&self, limit: Duration) {
+        self.manager.wait_settled(limit).await;
+    }
+}
+
+/// The registration that a document of the API describes.
+pub(crate) fn spec(document: &Value) -> Result<ServerSpec> {
+    let document: SpecDocument = serde_json::from_value(document.clone())
+        .map_err(|cause| Problem::input("the registration is not valid").because(cause))?;
+    Ok(ServerSpec::try_from(document)?)
+}
+
+/// How an `add` or a `connect` ended, as the HTTP API says it.
+fn outcome(added: Added) -> Json {
+    Json::from(match added {
+        Added::Ready { id } => json!({"id": id, "state": "ready"}),
+        Added::Authenticating { id, auth_url } => json!({"id": id, "state": "authenticating", "authUrl": auth_url}),
+        Added::Failed { id, error } => {
+            let failure = json!({"code": error.kind().code(), "message": error.to_string(), "causes": error.causes()});
+            json!({"id": id, "state": "failed", "error": failure})
+        }
+        // A way to end that this version does not know yet.
+        _ => json!({"state": "connecting"}),
+    })
+}
+
+fn limits(time: Time) -> CallLimits {
+    let mut limits = CallLimits::default();
+    limits.timeout = time.timeout_ms.map(Duration::from_millis);
+    limits.deadline = time.deadline_ms.map(Duration::from_millis);
+    limits
+}
+
+fn document<T: serde::Serialize>(value: &T) -> Result<Json> {
+    Json::of(value).map_err(|cause| Failure::from(Problem::new("protocol_violation", "not JSON").because(cause)))
+}
