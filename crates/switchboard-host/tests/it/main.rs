@@ -1,0 +1,1 @@
+//! The API as its callers see it.

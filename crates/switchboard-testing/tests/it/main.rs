@@ -1,0 +1,7 @@
+//! The peers tested against plain clients: each polite thing is polite, and each rude one really is rude.
+
+mod client;
+mod http;
+mod memory;
+#[cfg(unix)]
+mod stdio;
