@@ -1,9 +1,16 @@
 //! What travels between us and a server: JSON-RPC envelopes, framing, versions, and typed views of MCP's objects.
 //!
-//! Nothing here does I/O. JSON is kept as the bytes it came in; the typed views borrow or cut from them.
+//! Nothing here does I/O. JSON is kept as the bytes it came in; the typed views cut from them.
 
+pub mod frame;
 mod json;
-mod model;
+pub mod message;
+pub mod meta;
+pub mod model;
+mod scan;
+pub mod version;
 
 pub use json::Json;
-pub use model::Tool;
+pub use message::Message;
+pub use model::{ListItem, Tool};
+pub use version::Era;

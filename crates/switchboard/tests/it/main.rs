@@ -1,0 +1,4 @@
+//! The library's integration tests, all in one binary.
+
+#[cfg(test)]
+mod store;
