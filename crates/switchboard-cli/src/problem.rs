@@ -33,7 +33,7 @@ pub(crate) enum Exit {
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Something failed, and the person is told what.
-    Problem(Box<Problem>),
+    Problem(Problem),
     /// Nobody reads our output any more; the program ends without a word.
     ClosedPipe,
 }
@@ -43,7 +43,10 @@ pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// Something that failed: what, why, and what to do.
 #[derive(Debug, Clone)]
-pub(crate) struct Problem {
+pub(crate) struct Problem(Box<Parts>);
+
+#[derive(Debug, Clone)]
+struct Parts {
     code: String,
     detail: String,
     causes: Vec<String>,
@@ -106,7 +109,8 @@ fn row(code: &str) -> Row {
 impl Problem {
     /// A problem with a code of the table; `detail` is a sentence part without a full stop.
     pub(crate) fn new(code: &str, detail: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), detail: detail.into(), causes: Vec::new(), hint: None, more: Map::new() }
+        let (code, detail) = (code.to_owned(), detail.into());
+        Self(Box::new(Parts { code, detail, causes: Vec::new(), hint: None, more: Map::new() }))
     }
 
     /// Wrong usage or bad input.
@@ -116,19 +120,19 @@ impl Problem {
 
     /// The same problem with a cause below it.
     pub(crate) fn because(mut self, cause: impl std::fmt::Display) -> Self {
-        self.causes.push(cause.to_string());
+        self.0.causes.push(cause.to_string());
         self
     }
 
     /// The same problem with advice beside it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.0.hint = Some(hint.into());
         self
     }
 
     /// The same problem with one more member.
     pub(crate) fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
-        self.more.insert(member.to_owned(), value.into());
+        self.0.more.insert(member.to_owned(), value.into());
         self
     }
 
@@ -143,64 +147,64 @@ impl Problem {
         let causes = causes.as_array().into_iter().flatten().filter_map(|cause| cause.as_str().map(str::to_owned));
         let causes = causes.collect();
         let hint = text(more.remove("hint"));
-        Some(Self { code, detail, causes, hint, more })
+        Some(Self(Box::new(Parts { code, detail, causes, hint, more })))
     }
 
     /// The stable code.
     pub(crate) fn code(&self) -> &str {
-        &self.code
+        &self.0.code
     }
 
     /// How the program ends because of it.
     pub(crate) fn exit(&self) -> Exit {
-        row(&self.code).2
+        row(&self.0.code).2
     }
 
     /// The problem document of RFC 9457, as the HTTP API would answer it.
     pub(crate) fn document(&self) -> Value {
-        let (_, status, _, title) = row(&self.code);
+        let (_, status, _, title) = row(&self.0.code);
         let mut document = Map::new();
         document.insert("type".into(), "about:blank".into());
         document.insert("title".into(), title.into());
         document.insert("status".into(), status.into());
-        document.insert("detail".into(), self.detail.as_str().into());
-        document.insert("code".into(), self.code.as_str().into());
-        if !self.causes.is_empty() {
-            document.insert("causes".into(), json!(self.causes));
+        document.insert("detail".into(), self.0.detail.as_str().into());
+        document.insert("code".into(), self.0.code.as_str().into());
+        if !self.0.causes.is_empty() {
+            document.insert("causes".into(), json!(self.0.causes));
         }
-        if let Some(hint) = &self.hint {
+        if let Some(hint) = &self.0.hint {
             document.insert("hint".into(), hint.as_str().into());
         }
-        document.extend(self.more.clone());
+        document.extend(self.0.more.clone());
         Value::Object(document)
     }
 
     /// What happened and why, in one line.
     pub(crate) fn line(&self) -> String {
-        std::iter::once(&self.detail).chain(&self.causes).map(String::as_str).collect::<Vec<_>>().join(": ")
+        std::iter::once(&self.0.detail).chain(&self.0.causes).map(String::as_str).collect::<Vec<_>>().join(": ")
     }
 
     /// The text for people: what happened, why, and what to do.
     pub(crate) fn text(&self) -> String {
-        let mut text = format!("error: {}", self.detail);
-        for cause in &self.causes {
+        let mut text = format!("error: {}", self.0.detail);
+        for cause in &self.0.causes {
             let _ = write!(text, "\n  because: {cause}");
         }
-        for problem in self.more.get("errors").and_then(Value::as_array).into_iter().flatten().skip(1) {
+        for problem in self.0.more.get("errors").and_then(Value::as_array).into_iter().flatten().skip(1) {
             let part = |name| problem.get(name).and_then(Value::as_str).unwrap_or_default();
             let _ = write!(text, "\n  also: `{}`: {}", part("path"), part("message"));
         }
-        if let Some(nearest) = self.more.get("nearest").and_then(Value::as_array).filter(|names| !names.is_empty()) {
+        if let Some(nearest) = self.0.more.get("nearest").and_then(Value::as_array).filter(|names| !names.is_empty()) {
             let names: Vec<_> = nearest.iter().filter_map(Value::as_str).map(|name| format!("`{name}`")).collect();
             let _ = write!(text, "\n  did you mean: {}", names.join(", "));
         }
-        if let Some(url) = self.more.get("authUrl").and_then(Value::as_str) {
+        if let Some(url) = self.0.more.get("authUrl").and_then(Value::as_str) {
             let _ = write!(text, "\n  sign in at: {url}");
         }
-        if self.more.get("maybeRan").and_then(Value::as_bool) == Some(true) {
+        if self.0.more.get("maybeRan").and_then(Value::as_bool) == Some(true) {
             text.push_str("\n  note: the call may have been carried out all the same");
         }
-        if let Some(hint) = self.hint.as_deref().or_else(|| general_hint(&self.code)) {
+        if let Some(hint) = self.0.hint.as_deref().or_else(|| general_hint(&self.0.code)) {
             let _ = write!(text, "\n  hint: {hint}");
         }
         text
@@ -225,8 +229,8 @@ impl From<switchboard::Error> for Problem {
     fn from(error: switchboard::Error) -> Self {
         let data = error.data();
         let mut problem = Self::new(error.kind().code(), error.to_string());
-        problem.causes = error.causes();
-        problem.hint.clone_from(&data.hint);
+        problem.0.causes = error.causes();
+        problem.0.hint.clone_from(&data.hint);
         if let Some(server) = error.server() {
             problem = problem.with("serverId", server.as_str());
         }
@@ -258,7 +262,7 @@ impl From<switchboard::Error> for Problem {
             let errors = data.problems.iter().map(|one| json!({"path": one.path, "message": one.message}));
             problem = problem.with("errors", errors.collect::<Vec<_>>());
         }
-        if error.kind() == ErrorKind::Store && problem.hint.is_none() {
+        if error.kind() == ErrorKind::Store && problem.0.hint.is_none() {
             problem = problem.hint("`switchboard doctor` checks the data folder; --data DIR names another one");
         }
         problem
@@ -271,7 +275,7 @@ fn millis(duration: std::time::Duration) -> u64 {
 
 impl From<Problem> for Failure {
     fn from(problem: Problem) -> Self {
-        Self::Problem(Box::new(problem))
+        Self::Problem(problem)
     }
 }
 

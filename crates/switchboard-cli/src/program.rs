@@ -27,10 +27,14 @@ pub(crate) fn main() -> ExitCode {
         // These need neither settings nor a runtime.
         Command::Completions { shell } => commands::completions::run(*shell),
         Command::Reference => commands::reference::run(),
-        _ => Settings::resolve(&arguments.global, Environment::read()).map_err(Failure::from).and_then(|settings| {
-            start_log(&settings.log)?;
-            run(&arguments.command, settings)
-        }),
+        command => {
+            let log = if matches!(command, Command::Serve(_)) { "info" } else { "off" };
+            let settings = Settings::resolve(&arguments.global, Environment::read(), log);
+            settings.map_err(Failure::from).and_then(|settings| {
+                start_log(&settings.log)?;
+                run(command, settings)
+            })
+        }
     };
     code(exit, &Output::plain(arguments.global.json))
 }

@@ -36,8 +36,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Resolves what was typed against what was found.
-    pub(crate) fn resolve(typed: &Global, found: Environment) -> Result<Self, Problem> {
+    /// Resolves what was typed against what was found. `log` is what is logged when nobody says.
+    pub(crate) fn resolve(typed: &Global, found: Environment, log: &'static str) -> Result<Self, Problem> {
         let data = data_folder(typed.data.as_deref(), &found)?;
         check_instance(&typed.instance)?;
         let stdout_is_terminal = std::io::stdout().is_terminal();
@@ -48,7 +48,7 @@ impl Settings {
             stdout_is_terminal,
             stderr_is_terminal: std::io::stderr().is_terminal(),
             color: stdout_is_terminal && !found.no_color && !typed.json,
-            log: found.log.unwrap_or_else(|| log_level(typed.verbose).to_owned()),
+            log: found.log.unwrap_or_else(|| log_level(typed.verbose).unwrap_or(log).to_owned()),
             home: found.home,
             path: found.path.unwrap_or_default(),
             working_folder: found.working_folder,
@@ -85,12 +85,12 @@ fn absolute(path: &Path, home: Option<&Path>, working_folder: &Path) -> PathBuf 
     whole.components().filter(|part| *part != Component::CurDir).collect()
 }
 
-fn log_level(verbose: u8) -> &'static str {
+fn log_level(verbose: u8) -> Option<&'static str> {
     match verbose {
-        0 => "off",
-        1 => "info",
-        2 => "debug",
-        _ => "trace",
+        0 => None,
+        1 => Some("info"),
+        2 => Some("debug"),
+        _ => Some("trace"),
     }
 }
 

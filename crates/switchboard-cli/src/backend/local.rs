@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use switchboard::manager::{Added, CallLimits};
 use switchboard::spec::SpecDocument;
-use switchboard::store::Store;
+use switchboard::store::{SqliteStore, Store};
 use switchboard::wire::Json;
 use switchboard::{Filter, Manager, ServerId, ServerSpec, ToolCall};
 
@@ -20,23 +20,42 @@ use crate::settings::Settings;
 /// The agent that the program itself is.
 pub(crate) const AGENT: &str = "switchboard";
 
+/// The file in the data folder that holds the store.
+const STORE: &str = "switchboard.db";
+
 /// Starts a manager on the data in `folder`.
 pub(crate) async fn start(settings: &Settings, folder: &Path, wake: Wake) -> Result<Manager> {
+    let namespace = namespace(AGENT, &settings.instance);
+    Ok(build(settings, open_store(folder)?, &namespace, wake).await?)
+}
+
+/// A manager on a part of a store.
+pub(crate) async fn build(
+    settings: &Settings,
+    store: Arc<dyn Store>,
+    namespace: &str,
+    wake: Wake,
+) -> switchboard::Result<Manager> {
     let builder = Manager::builder(AGENT, env!("CARGO_PKG_VERSION"))
-        .store(open_store(folder)?)
-        .namespace(&format!("{AGENT}/{}", settings.instance))
+        .store(store)
+        .namespace(namespace)
         .environment(settings.variables.clone());
-    let manager = match wake {
+    match wake {
         Wake::Nothing => builder.start_offline().await,
         Wake::Everything => builder.start().await,
-    };
-    Ok(manager?)
+    }
+}
+
+/// The part of the store that belongs to an instance, with a daemon and without.
+pub(crate) fn namespace(agent: &str, instance: &str) -> String {
+    format!("{agent}/{instance}")
 }
 
 /// Opens the store in the data folder, which is made when it is not there.
 pub(crate) fn open_store(folder: &Path) -> Result<Arc<dyn Store>> {
     make_folder(folder)?;
-    Err(Problem::new("unsupported", "the store has not landed yet").into())
+    let store = SqliteStore::open(folder.join(STORE)).map_err(switchboard::Error::from)?;
+    Ok(Arc::new(store))
 }
 
 /// Makes the data folder, for its owner alone.

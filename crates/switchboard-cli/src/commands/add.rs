@@ -166,7 +166,7 @@ mod tests {
         let line = ["switchboard", "add"].iter().chain(line).copied();
         let arguments = Arguments::try_parse_from(line).unwrap();
         let found = Environment::of(vec![("HOME".into(), "/home/me".into())], "/".into());
-        let settings = Settings::resolve(&arguments.global, found).unwrap();
+        let settings = Settings::resolve(&arguments.global, found, "off").unwrap();
         let Command::Add(add) = &arguments.command else { panic!("another command") };
         document(add, &settings)
     }

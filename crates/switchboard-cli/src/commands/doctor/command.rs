@@ -270,7 +270,8 @@ async fn end(mut child: Child) {
     let _ = child.kill().await;
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::super::steps::Status;
     use super::*;

@@ -79,6 +79,9 @@ struct Sessions {
 
 type Reply = Response<Full<Bytes>>;
 
+/// Why a request belongs to no session.
+type Refusal = (StatusCode, &'static str);
+
 impl Server {
     async fn handle(&self, request: Request<Incoming>) -> Reply {
         let (parts, body) = request.into_parts();
@@ -132,8 +135,8 @@ impl Server {
             let answer = answer(message, self.eras);
             return json_reply(StatusCode::BAD_REQUEST, &response(&id.unwrap_or_default(), answer));
         }
-        if !is_first && let Err(reply) = self.session(headers) {
-            return reply;
+        if !is_first && let Err((status, why)) = self.session(headers) {
+            return text(status, why);
         }
         let Some(id) = id else { return empty(StatusCode::ACCEPTED) };
         // Answered as an event stream, so that both kinds of answer are seen.
@@ -158,15 +161,15 @@ impl Server {
     }
 
     /// The session that a request belongs to, or why it belongs to none.
-    fn session(&self, headers: &HeaderMap) -> std::result::Result<u64, Reply> {
+    fn session(&self, headers: &HeaderMap) -> std::result::Result<u64, Refusal> {
         let Some(given) = headers.get("mcp-session-id") else {
-            return Err(text(StatusCode::BAD_REQUEST, "Bad Request: no valid session ID provided"));
+            return Err((StatusCode::BAD_REQUEST, "Bad Request: no valid session ID provided"));
         };
         let number = given.to_str().ok().and_then(|id| id.strip_prefix("demo-")?.parse().ok());
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         number
             .filter(|number| sessions.open.contains(number))
-            .ok_or_else(|| text(StatusCode::NOT_FOUND, "there is no such session"))
+            .ok_or((StatusCode::NOT_FOUND, "there is no such session"))
     }
 
     fn delete(&self, headers: &HeaderMap) -> Reply {
@@ -175,7 +178,7 @@ impl Server {
                 self.sessions.lock().unwrap_or_else(PoisonError::into_inner).open.remove(&number);
                 empty(StatusCode::NO_CONTENT)
             }
-            Err(reply) => reply,
+            Err((status, why)) => text(status, why),
         }
     }
 }
