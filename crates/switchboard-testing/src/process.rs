@@ -117,7 +117,7 @@ mod tests {
     async fn an_ended_child_is_a_zombie_until_its_parent_looks() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         assert!(wait_until_gone(child.id(), Duration::from_secs(10)).await);
-        assert_eq!(zombie_children(), [child.id()]);
+        assert!(zombie_children().contains(&child.id()));
         child.wait().unwrap();
         assert_eq!(Process::find(child.id()), None);
     }
@@ -128,10 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn an_open_file_counts() {
+    fn open_files_count() {
         let before = open_files();
-        let _file = std::fs::File::open("/dev/null").unwrap();
-        assert_eq!(open_files(), before + 1);
+        let _files: Vec<_> = (0..50).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
+        // Other tests in this process may close some of theirs meanwhile.
+        assert!(open_files() > before + 25);
         assert!(resident_memory() > 1024 * 1024);
     }
 }

@@ -5,9 +5,11 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::id::ServerId;
+use crate::time::Timestamp;
 use crate::wire::Json;
 
 /// A result whose error is the library's [`Error`].
@@ -152,14 +154,18 @@ impl Problem {
 ///
 /// Ask [`Error::kind`] what happened. `Display` prints one level as a sentence part without a full stop; the chain of
 /// causes is in [`std::error::Error::source`] and, as texts, in [`Error::causes`].
-pub struct Error(Box<Inner>);
+///
+/// Cheap to clone; clones share the chain.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
     message: String,
     server: Option<ServerId>,
     data: ErrorData,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// What some kinds of error carry besides their text.
@@ -182,6 +188,8 @@ pub struct ErrorData {
     pub problems: Vec<Problem>,
     /// The state of a server that is not ready.
     pub state: Option<&'static str>,
+    /// Since when it has that state.
+    pub since: Option<Timestamp>,
     /// What the person can do about it.
     pub hint: Option<String>,
 }
@@ -190,7 +198,7 @@ impl Error {
     /// An error of `kind`; `message` is a sentence part without a full stop, values in backticks.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), server: None, data: ErrorData::default(), source: None }))
+        Self(Arc::new(Inner { kind, message: message.into(), server: None, data: ErrorData::default(), source: None }))
     }
 
     /// Bad input at `path`.
@@ -208,21 +216,28 @@ impl Error {
     /// The same error with a cause below it.
     #[must_use]
     pub fn because(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(source.into());
+        Arc::make_mut(&mut self.0).source = Some(Arc::from(source.into()));
         self
     }
 
     /// The same error, said of `server`.
     #[must_use]
     pub fn of(mut self, server: &ServerId) -> Self {
-        self.0.server.get_or_insert_with(|| server.clone());
+        Arc::make_mut(&mut self.0).server.get_or_insert_with(|| server.clone());
         self
     }
 
     /// The same error with `edit` applied to its data.
     #[must_use]
     pub fn with(mut self, edit: impl FnOnce(&mut ErrorData)) -> Self {
-        edit(&mut self.0.data);
+        edit(&mut Arc::make_mut(&mut self.0).data);
+        self
+    }
+
+    /// The same error under another kind.
+    #[must_use]
+    pub(crate) fn into_kind(mut self, kind: ErrorKind) -> Self {
+        Arc::make_mut(&mut self.0).kind = kind;
         self
     }
 
@@ -300,6 +315,18 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
     }
+}
+
+/// An error and its causes in one line.
+pub(crate) fn chain(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
 }
 
 #[cfg(test)]

@@ -28,7 +28,33 @@ pub struct Event {
     /// When.
     pub at: Timestamp,
     /// What belongs to it. Contents of messages are never in it.
-    pub payload: Value,
+    pub payload: Payload,
+}
+
+/// What belongs to an event.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum Payload {
+    /// As the kind has it.
+    Value(Value),
+    /// How a call ended.
+    Call(CallEnd),
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CallEnd {
+    /// The tool, by the server's own name.
+    pub name: Box<str>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: f64,
+    /// The size of the result.
+    pub bytes: usize,
+    /// `ok`, `tool_error`, or the code of the error.
+    pub outcome: &'static str,
 }
 
 /// The kinds of events, by the names that users know.
@@ -93,15 +119,26 @@ impl EventLog {
 
     /// Records an event and tells whoever follows.
     pub(crate) fn emit(&self, kind: EventKind, server_id: Option<&ServerId>, payload: Value) {
+        self.record(kind, server_id, Payload::Value(payload));
+    }
+
+    /// Records the end of a call.
+    pub(crate) fn emit_call(&self, server_id: &ServerId, end: CallEnd) {
+        self.record(EventKind::Call, Some(server_id), Payload::Call(end));
+    }
+
+    fn record(&self, kind: EventKind, server_id: Option<&ServerId>, payload: Payload) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.last += 1;
         let event = Event { seq: kept.last, kind, server_id: server_id.cloned(), at: Timestamp::now(), payload };
         if kept.events.len() == KEPT_EVENTS {
             kept.events.pop_front();
         }
-        kept.events.push_back(event.clone());
-        // Sent under the lock, so that followers see events in the order of their numbers. Nobody may follow; that is fine.
-        let _ = self.sender.send(event);
+        // Sent under the lock, so that followers see events in the order of their numbers.
+        if self.sender.receiver_count() > 0 {
+            let _ = self.sender.send(event.clone());
+        }
+        kept.events.push_back(event);
     }
 
     /// The kept events after number `after`, and a follower that goes on right behind them.

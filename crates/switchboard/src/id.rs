@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -15,7 +16,7 @@ pub const SERVER_ID_MAX_LENGTH: usize = 64;
 ///
 /// Ids given by people are normalised ([`ServerId::parse`]); ids made here are random ([`ServerId::generate`]).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ServerId(Box<str>);
+pub struct ServerId(Arc<str>);
 
 impl ServerId {
     /// Normalises what a person gave: lower case, each run of other characters than `a-z 0-9 _ -` one hyphen, no

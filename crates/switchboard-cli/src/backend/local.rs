@@ -37,7 +37,7 @@ pub(crate) async fn build(
     wake: Wake,
 ) -> switchboard::Result<Manager> {
     let builder = Manager::builder(AGENT, env!("CARGO_PKG_VERSION"))
-        .store(store)
+        .shared_store(store)
         .namespace(namespace)
         .environment(settings.variables.clone());
     match wake {
@@ -108,12 +108,11 @@ impl Local {
     }
 
     pub(super) async fn add(&self, document: &Value) -> Result<Json> {
-        let (_, added) = self.manager.add(spec(document)?).await?;
-        Ok(outcome(added))
+        Ok(outcome(self.manager.add(spec(document)?).await?))
     }
 
     pub(super) async fn connect(&self, id: &str) -> Result<Json> {
-        Ok(outcome(self.manager.connect(&ServerId::parse(id)?).await?))
+        Ok(outcome(self.manager.establish(&ServerId::parse(id)?).await?))
     }
 
     pub(super) async fn close(&self, id: &str) -> Result<()> {
@@ -130,10 +129,9 @@ impl Local {
             Some(id) => ToolCall::new(ServerId::parse(&id)?, request.tool),
             None => ToolCall::by_key(request.tool),
         }
-        .arguments(request.arguments);
+        .arguments(request.arguments)
+        .limits(limits(request.time));
         call.validate = request.validate;
-        call.timeout = request.time.timeout_ms.map(Duration::from_millis);
-        call.deadline = request.time.deadline_ms.map(Duration::from_millis);
         let answer = self.manager.call(call).await?;
         Ok(CallAnswer { result: answer.result, is_error: answer.is_error, warnings: answer.warnings })
     }
@@ -183,10 +181,7 @@ fn outcome(added: Added) -> Json {
 }
 
 fn limits(time: Time) -> CallLimits {
-    let mut limits = CallLimits::default();
-    limits.timeout = time.timeout_ms.map(Duration::from_millis);
-    limits.deadline = time.deadline_ms.map(Duration::from_millis);
-    limits
+    CallLimits::new(time.timeout_ms.map(Duration::from_millis), time.deadline_ms.map(Duration::from_millis))
 }
 
 fn document<T: serde::Serialize>(value: &T) -> Result<Json> {

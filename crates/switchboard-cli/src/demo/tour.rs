@@ -137,7 +137,7 @@ impl Tour<'_> {
     async fn add(&self, manager: &Manager, stop: &Stop) -> Result<()> {
         self.title(&format!("Add `{}`: {}", stop.id, stop.spec.target.display()))?;
         let progress = self.output.progress(format!("connecting to {}", stop.id));
-        let (_, added) = manager.add(stop.spec.clone()).await?;
+        let added = manager.add(stop.spec.clone()).await?;
         drop(progress);
         match added {
             Added::Ready { .. } => {}
@@ -148,9 +148,7 @@ impl Tour<'_> {
     }
 
     async fn use_it(&self, manager: &Manager, stop: &Stop) -> Result<()> {
-        let mut filter = Filter::all();
-        filter.server_ids.push(stop.id.clone());
-        let tools = manager.tools(&filter);
+        let tools = manager.tools(&Filter::all().server(&stop.id));
         let names: Vec<&str> = tools.iter().map(|entry| entry.tool.name()).collect();
         self.step(&format!("tools: {}", names.join(", ")))?;
         for call in &stop.calls {

@@ -152,10 +152,21 @@ impl Exchange {
         if message["method"] == "initialize" {
             return Ok(self.shared.new_session().and_then(|session| HeaderValue::from_str(&session).ok()));
         }
-        if let Some(refusal) = self.session_refusal(request, id) {
-            return Err(Box::new(refusal));
+        match self.session_refusal(request, id).or_else(|| self.version_refusal(request, id)) {
+            Some(refusal) => Err(Box::new(refusal)),
+            None => Ok(None),
         }
-        Ok(None)
+    }
+
+    /// A legacy server refuses revisions that it does not know, but bears a client that names none.
+    fn version_refusal(&self, request: &HttpRequest, id: &Value) -> Option<Response<Body>> {
+        let peer = &self.shared.peer;
+        let Some(version) = request.header("mcp-protocol-version") else {
+            peer.complain("a request after the handshake lacks the header `mcp-protocol-version`".to_owned());
+            return None;
+        };
+        let text = format!("Bad Request: Unsupported protocol version: {version}");
+        (!peer.knows_legacy(version)).then(|| refusal(400, id, -32000, &text))
     }
 
     fn session_refusal(&self, request: &HttpRequest, id: &Value) -> Option<Response<Body>> {

@@ -422,6 +422,11 @@ impl Peer {
         self.script(|script| script.legacy)
     }
 
+    /// True for a legacy revision that the peer could have agreed to.
+    pub(crate) fn knows_legacy(&self, version: &str) -> bool {
+        LEGACY_REVISIONS.contains(&version) || self.script(|script| script.answers_version.as_deref() == Some(version))
+    }
+
     pub(crate) fn honours_cancel(&self) -> bool {
         self.script(|script| script.honours_cancel)
     }

@@ -97,7 +97,8 @@ impl Got {
     pub(crate) fn events(&self) -> Vec<Value> {
         self.text()
             .lines()
-            .filter_map(|line| line.strip_prefix("data: "))
+            .filter_map(|line| line.strip_prefix("data:"))
+            .filter(|data| !data.trim().is_empty())
             .map(|it| serde_json::from_str(it).unwrap())
             .collect()
     }
@@ -105,7 +106,11 @@ impl Got {
 
 impl HttpClient {
     pub(crate) async fn connect(server: &HttpPeer) -> Self {
-        let host = format!("127.0.0.1:{}", server.port());
+        Self::connect_to(server.port()).await
+    }
+
+    pub(crate) async fn connect_to(port: u16) -> Self {
+        let host = format!("127.0.0.1:{port}");
         let stream = TcpStream::connect(&host).await.unwrap();
         stream.set_nodelay(true).unwrap();
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();

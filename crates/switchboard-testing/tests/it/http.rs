@@ -81,6 +81,19 @@ async fn a_legacy_peer_gives_sessions_and_forgets_them() {
 }
 
 #[tokio::test]
+async fn a_legacy_peer_refuses_a_revision_that_it_does_not_know() {
+    let server = HttpPeer::start(Peer::legacy().tool("echo")).await.without_sessions();
+    let mut client = HttpClient::connect(&server).await;
+    let discover = modern(1, "server/discover", json!({}));
+    assert_eq!(client.post(&discover).await.status, 400);
+    let list = legacy(1, "tools/list", json!({}));
+    assert_eq!(client.post_with(&list, &[("mcp-protocol-version", "2025-06-18")]).await.status, 200);
+    assert_eq!(server.complaints(), Vec::<String>::new());
+    assert_eq!(client.post(&list).await.status, 200);
+    assert_eq!(server.complaints().len(), 1);
+}
+
+#[tokio::test]
 async fn what_is_pushed_comes_on_the_get_stream() {
     let peer = Peer::legacy();
     let server = HttpPeer::start(&peer).await.without_sessions();
@@ -183,6 +196,16 @@ async fn an_answer_in_pieces_arrives_in_as_many_frames() {
         assert_eq!(got.frames.len(), got.body().len());
         assert!(got.text().contains('é'));
     }
+}
+
+#[tokio::test]
+async fn a_large_answer_in_small_pieces_arrives_whole() {
+    let text = "x".repeat(3 << 20);
+    let peer = Peer::modern().tool(Tool::new("t").answers(move |_, _| Reply::text(text.as_str()).in_pieces(1024)));
+    let server = HttpPeer::start(&peer).await.answer_with(AnswerWith::Sse);
+    let got = HttpClient::connect(&server).await.post(&call(1, "t")).await;
+    assert!(got.frames.len() > 3000);
+    assert_eq!(got.events()[0]["result"]["content"][0]["text"].as_str().unwrap().len(), 3 << 20);
 }
 
 #[tokio::test]

@@ -3,5 +3,7 @@
 mod client;
 mod http;
 mod memory;
+mod real;
+mod rmcp;
 #[cfg(unix)]
 mod stdio;

@@ -1,66 +1,85 @@
 //! Many servers as one: registration, connections, the merged catalogue, and calls.
 
+mod builder;
+pub(crate) mod call;
+mod entries;
+mod offer;
+mod persist;
+mod register;
+mod registry;
+mod restore;
+
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 
-use crate::error::Result;
-use crate::event::{Event, EventStream};
+pub use self::builder::Builder;
+pub use self::call::{CallLimits, CallResult, ToolCall};
+use self::entries::Merged;
+pub(crate) use self::entries::of_connection as status_of;
+pub use self::entries::{Entry, Filter, McpServersState, ToolEntry};
+use self::persist::Persist;
+pub use self::register::{Registered, SettingsPatch};
+use self::registry::{Registry, Slot};
+use crate::catalogue::ToolFormat;
+use crate::connection::{Connection, Surroundings, View};
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::{Event, EventKind, EventStream};
 use crate::id::ServerId;
 use crate::spec::ServerSpec;
 use crate::status::{ServerStatus, State};
-use crate::store::Store;
+use crate::store::{Prefix, Store};
+use crate::tasks::Tasks;
 use crate::wire::Json;
 
-/// Sets up a [`Manager`].
-#[derive(Default)]
-pub struct Builder {}
+/// How long a removal waits for the server's end before it goes on behind it.
+const REMOVE_LIMIT: Duration = Duration::from_secs(2);
 
-impl Builder {
-    /// Where registrations are kept; without one they are kept in memory.
-    #[must_use]
-    pub fn store(self, _store: Arc<dyn Store>) -> Self {
-        unimplemented!()
-    }
-
-    /// The part of the store that is this manager's: several agents may share one store.
-    #[must_use]
-    pub fn namespace(self, _namespace: &str) -> Self {
-        unimplemented!()
-    }
-
-    /// The environment that child processes may inherit from.
-    #[must_use]
-    pub fn environment(self, _variables: impl IntoIterator<Item = (std::ffi::OsString, std::ffi::OsString)>) -> Self {
-        unimplemented!()
-    }
-
-    /// How many servers are connected at a time when the manager starts; 32 unless set.
-    #[must_use]
-    pub fn restore_concurrency(self, _servers: usize) -> Self {
-        unimplemented!()
-    }
-
-    /// Opens the store, and starts connecting what is registered there, in the background.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn start(self) -> Result<Manager> {
-        unimplemented!()
-    }
-
-    /// Opens the store and knows what is registered there, but connects nothing by itself.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn start_offline(self) -> Result<Manager> {
-        unimplemented!()
-    }
+/// Many MCP servers as one. Cheap to clone; all clones are the same manager.
+///
+/// ```no_run
+/// use switchboard::{Added, Filter, Manager, ServerSpec, ToolCall};
+/// use switchboard::wire::Json;
+///
+/// # async fn example() -> switchboard::Result<()> {
+/// let manager = Manager::builder("my-agent", "1.0.0").start().await?;
+/// match manager.add(ServerSpec::http("github", "https://mcp.example/mcp")?.id("github")?).await? {
+///     Added::Ready { id } => {
+///         let arguments: Json = r#"{"query": "rust"}"#.parse().unwrap();
+///         let result = manager.call(ToolCall::new(id, "search").arguments(arguments)).await?;
+///         println!("{}", result.result);
+///     }
+///     Added::Authenticating { auth_url, .. } => println!("sign in at {auth_url}"),
+///     Added::Failed { error, .. } => println!("{error}"),
+///     _ => {}
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+#[doc(alias = "MCPClientManager")]
+pub struct Manager {
+    inner: Arc<Inner>,
 }
 
-/// How an `add` or `connect` ended. The registration is kept in all three cases.
-#[derive(Debug)]
+struct Inner {
+    surroundings: Arc<Surroundings>,
+    store: Arc<dyn Store>,
+    instance: Prefix,
+    registry: Registry,
+    /// Registrations are changed one at a time; connects are not.
+    registering: tokio::sync::Mutex<()>,
+    merged: Merged,
+    persist: Arc<Persist>,
+    tasks: Tasks,
+    is_shut_down: AtomicBool,
+}
+
+/// How an `add` ended. The registration is kept in all cases.
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Added {
     /// Connected, and its lists are read.
@@ -80,338 +99,403 @@ pub enum Added {
         /// The server's id.
         id: ServerId,
         /// Why.
-        error: crate::Error,
+        error: Error,
     },
 }
 
-/// Whether `add` made a new registration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Registered {
-    /// It is new.
-    New,
-    /// It was there with the same settings.
-    Known,
-    /// It was there with other settings, which were replaced.
-    Updated,
-}
-
-/// Which servers are meant: each list is empty (all) or names what fits; all three must fit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Filter {
-    /// Ids of servers.
-    pub server_ids: Vec<ServerId>,
-    /// Names of servers.
-    pub server_names: Vec<String>,
-    /// States of servers.
-    pub states: Vec<State>,
-}
-
-impl Filter {
-    /// Every server.
+impl Added {
+    /// The server's id.
     #[must_use]
-    pub fn all() -> Self {
-        Self::default()
-    }
-}
-
-/// A tool call.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ToolCall {
-    /// Which server; `None`: `tool` is a tool key.
-    pub server: Option<ServerId>,
-    /// The server's own name of the tool, or its key.
-    pub tool: String,
-    /// The arguments, an object; absent means `{}`.
-    pub arguments: Option<Json>,
-    /// The time for one answer.
-    pub timeout: Option<Duration>,
-    /// The time in all, whatever the progress.
-    pub deadline: Option<Duration>,
-    /// Whether the arguments are checked against the input schema first.
-    pub validate: bool,
-}
-
-impl ToolCall {
-    /// A call of a server's tool by its own name.
-    pub fn new(server: ServerId, tool: impl Into<String>) -> Self {
-        Self {
-            server: Some(server),
-            tool: tool.into(),
-            arguments: None,
-            timeout: None,
-            deadline: None,
-            validate: false,
+    pub fn id(&self) -> &ServerId {
+        match self {
+            Self::Ready { id } | Self::Authenticating { id, .. } | Self::Failed { id, .. } => id,
         }
     }
 
-    /// A call by the key under which models see the tool.
-    pub fn by_key(key: impl Into<String>) -> Self {
-        Self { server: None, tool: key.into(), arguments: None, timeout: None, deadline: None, validate: false }
-    }
-
-    /// The same call with these arguments.
-    #[must_use]
-    pub fn arguments(mut self, arguments: impl Into<Json>) -> Self {
-        self.arguments = Some(arguments.into());
-        self
+    fn of(id: ServerId, view: View) -> Self {
+        match (view.state, view.failure) {
+            (State::Ready, _) => Self::Ready { id },
+            (_, Some((error, _))) => Self::Failed { id, error },
+            (state, None) => {
+                let error = Error::new(ErrorKind::ServerClosed, format!("it is {state}")).of(&id);
+                Self::Failed { id, error }
+            }
+        }
     }
 }
 
-/// A tool's answer: the server's result, byte for byte.
+/// How a `connect` ended.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct CallResult {
-    /// The server that answered.
-    pub server: ServerId,
-    /// The result as it came.
-    pub result: Json,
-    /// Whether the server marked the result as an error (`isError`).
-    pub is_error: bool,
-    /// What is wrong with the result by the tool's output schema.
-    pub warnings: Vec<String>,
+pub enum Connected {
+    /// The connection is open; the lists may not have been read.
+    Connected,
+    /// A person must sign in at `auth_url`.
+    Authenticating {
+        /// Where to sign in.
+        auth_url: String,
+    },
+    /// It could not be reached.
+    Failed {
+        /// Why.
+        error: Error,
+    },
 }
-
-/// One tool of one server.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ToolEntry {
-    /// The server.
-    pub server: ServerId,
-    /// The key under which models see it.
-    pub key: Arc<str>,
-    /// The tool as the server listed it.
-    pub tool: crate::wire::Tool,
-    /// Why it is not offered, when it is not: `denied`.
-    pub withheld: Option<&'static str>,
-}
-
-impl Serialize for ToolEntry {
-    fn serialize<S: serde::Serializer>(&self, _serializer: S) -> Result<S::Ok, S::Error> {
-        unimplemented!()
-    }
-}
-
-/// One prompt, resource or resource template of one server.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Entry {
-    /// The server.
-    pub server: ServerId,
-    /// The item as the server listed it.
-    pub item: Json,
-}
-
-impl Serialize for Entry {
-    fn serialize<S: serde::Serializer>(&self, _serializer: S) -> Result<S::Ok, S::Error> {
-        unimplemented!()
-    }
-}
-
-/// Everything about all servers at one moment, in the shape that browsers of such agents know.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct McpServersState {
-    /// By server id, in the order of registration.
-    pub servers: serde_json::Map<String, serde_json::Value>,
-    /// The tools of all servers.
-    pub tools: Vec<ToolEntry>,
-    /// The prompts of all servers.
-    pub prompts: Vec<Entry>,
-    /// The resources of all servers.
-    pub resources: Vec<Entry>,
-    /// The resource templates of all servers.
-    pub resource_templates: Vec<Entry>,
-}
-
-/// A change of some settings of a registration; members as in [`crate::spec::SpecDocument`], `null` restores a default.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct SettingsPatch(pub serde_json::Map<String, serde_json::Value>);
-
-/// Many MCP servers as one. Cheap to clone; all clones are the same manager.
-#[derive(Clone)]
-pub struct Manager {}
 
 impl Manager {
-    /// A manager for the agent of that name and version, which is what servers are told.
-    pub fn builder(_name: impl Into<String>, _version: impl Into<String>) -> Builder {
-        unimplemented!()
+    /// Sets up a manager for the agent of that name and version, which is what servers are told.
+    pub fn builder(name: impl Into<String>, version: impl Into<String>) -> Builder {
+        Builder::new(name.into(), version.into())
     }
 
-    /// Registers, connects and discovers.
+    /// Registers, connects and discovers, and waits for how that ends.
+    ///
+    /// The same name and target again joins what is there: two overlapping adds share one connect, and a failed server is
+    /// tried anew. Other settings replace the old ones and reconnect.
+    ///
+    /// Cancel safety: the registration is written or not; the connect goes on in the background.
     ///
     /// # Errors
     /// Only when nothing was registered: bad input, an id in use, a store that cannot be written.
-    pub async fn add(&self, _spec: ServerSpec) -> Result<(Registered, Added)> {
-        unimplemented!()
+    #[doc(alias = "addMcpServer")]
+    pub async fn add(&self, spec: ServerSpec) -> Result<Added> {
+        let (_, id) = self.register(spec).await?;
+        self.establish(&id).await
     }
 
-    /// Registers without connecting.
+    /// Registers without connecting; says whether that was new.
+    ///
+    /// Cancel safety: the registration is written or not.
     ///
     /// # Errors
     /// As [`Manager::add`].
-    pub async fn register(&self, _spec: ServerSpec) -> Result<(Registered, ServerId)> {
-        unimplemented!()
+    #[doc(alias = "registerServer")]
+    pub async fn register(&self, spec: ServerSpec) -> Result<(Registered, ServerId)> {
+        self.inner.register(spec).await
     }
 
     /// Changes settings of a registration and reconnects.
     ///
+    /// Cancel safety: the change is written or not; the connect goes on in the background.
+    ///
     /// # Errors
     /// When the id is unknown, a setting is wrong, or the store cannot be written.
-    pub async fn update(&self, _id: &ServerId, _patch: SettingsPatch) -> Result<Added> {
-        unimplemented!()
+    pub async fn update(&self, id: &ServerId, patch: SettingsPatch) -> Result<Added> {
+        self.inner.update(id, patch).await?;
+        self.establish(id).await
     }
 
-    /// Connects and discovers; joins what is under way.
+    /// Connects and discovers, and waits for how that ends; joins what is under way.
+    ///
+    /// Cancel safety: dropping the future stops waiting; the connect goes on.
     ///
     /// # Errors
     /// When the id is unknown.
-    pub async fn connect(&self, _id: &ServerId) -> Result<Added> {
-        unimplemented!()
+    #[doc(alias = "establishConnection")]
+    pub async fn establish(&self, id: &ServerId) -> Result<Added> {
+        let connection = self.connection(id)?;
+        Ok(Added::of(id.clone(), connection.connect(true).await))
     }
 
-    /// Reads the lists anew.
+    /// Connects without reading the lists; joins what is under way.
+    ///
+    /// Cancel safety: dropping the future stops waiting; the connect goes on.
     ///
     /// # Errors
     /// When the id is unknown.
-    pub async fn discover(&self, _id: &ServerId) -> Result<Added> {
-        unimplemented!()
+    #[doc(alias = "connectToServer")]
+    pub async fn connect(&self, id: &ServerId) -> Result<Connected> {
+        let view = self.connection(id)?.connect(false).await;
+        Ok(match Added::of(id.clone(), view.clone()) {
+            Added::Authenticating { auth_url, .. } => Connected::Authenticating { auth_url },
+            Added::Failed { .. } if matches!(view.state, State::Connected | State::Discovering) => Connected::Connected,
+            Added::Failed { error, .. } => Connected::Failed { error },
+            Added::Ready { .. } => Connected::Connected,
+        })
+    }
+
+    /// Reads the lists anew, and connects first where that is needed.
+    ///
+    /// Cancel safety: dropping the future stops waiting; the discovery goes on.
+    ///
+    /// # Errors
+    /// When the id is unknown.
+    #[doc(alias = "discoverIfConnected")]
+    pub async fn discover(&self, id: &ServerId) -> Result<Added> {
+        let view = self.connection(id)?.discover().await;
+        Ok(Added::of(id.clone(), view))
     }
 
     /// Waits until no server is connecting or discovering, or `limit` has passed; the ids of those that still are.
-    pub async fn wait_settled(&self, _limit: Duration) -> Vec<ServerId> {
-        unimplemented!()
+    ///
+    /// Cancel safety: dropping the future stops waiting and changes nothing.
+    #[doc(alias = "waitForConnections")]
+    pub async fn wait_settled(&self, limit: Duration) -> Vec<ServerId> {
+        let connections: Vec<Connection> = self.inner.registry.connections();
+        let mut waits: FuturesUnordered<_> =
+            connections.iter().map(|connection| connection.wait_for(State::is_settled)).collect();
+        let all = async { while waits.next().await.is_some() {} };
+        let _ = tokio::time::timeout(limit, all).await;
+        let missing = connections.iter().filter(|connection| !connection.state().is_settled());
+        missing.map(|connection| connection.id().clone()).collect()
     }
 
-    /// Closes a connection; the server stays registered.
+    /// Closes a connection; the server stays registered and `connect` opens it again. Closing twice is fine.
+    ///
+    /// Cancel safety: dropping the future stops waiting; the close goes on.
     ///
     /// # Errors
     /// When the id is unknown.
-    pub async fn close(&self, _id: &ServerId) -> Result<()> {
-        unimplemented!()
+    #[doc(alias = "closeConnection")]
+    pub async fn close(&self, id: &ServerId) -> Result<()> {
+        self.connection(id)?.close().await;
+        Ok(())
     }
 
-    /// Closes and forgets a server. Unknown ids are fine; whether there was one.
+    /// Closes all connections at once.
+    ///
+    /// Cancel safety: dropping the future stops waiting; the closes go on.
+    #[doc(alias = "closeAllConnections")]
+    pub async fn close_all(&self) {
+        let connections = self.inner.registry.connections();
+        let mut closes: FuturesUnordered<_> = connections.iter().map(Connection::close).collect();
+        while closes.next().await.is_some() {}
+    }
+
+    /// Closes and forgets a server; whether there was one. Bounded in time, whatever the server does.
+    ///
+    /// Cancel safety: the registration is removed or not.
     ///
     /// # Errors
-    /// When the store cannot be written.
-    pub async fn remove(&self, _id: &ServerId) -> Result<bool> {
-        unimplemented!()
+    /// When the store cannot be written; nothing is removed then.
+    #[doc(alias = "removeMcpServer")]
+    pub async fn remove(&self, id: &ServerId) -> Result<bool> {
+        let _one_at_a_time = self.inner.registering.lock().await;
+        if self.inner.registry.slot(id).is_none() {
+            return Ok(false);
+        }
+        self.inner.forget(id).await?;
+        let slot = self.inner.registry.remove(id);
+        self.inner.merged.invalidate();
+        self.inner.surroundings.events.emit(EventKind::Remove, Some(id), serde_json::json!({}));
+        if let Some(Slot::Server(entry)) = slot {
+            let connection = entry.connection.clone();
+            let (ended, has_ended) = tokio::sync::oneshot::channel::<()>();
+            self.inner.tasks.spawn(async move {
+                connection.close().await;
+                drop(ended);
+            });
+            let _ = tokio::time::timeout(REMOVE_LIMIT, has_ended).await;
+        }
+        Ok(true)
     }
 
-    /// Ends calls, closes all connections, ends child processes, flushes the store.
-    pub async fn shutdown(&self, _grace: Duration) {
-        unimplemented!()
+    /// Ends in good order: no new calls, those under way end within `grace` or are given up, connections are closed,
+    /// children are ended, and the store has what was learned.
+    ///
+    /// Cancel safety: dropping the future leaves the rest to the drop of the manager, which ends children at once.
+    pub async fn shutdown(&self, grace: Duration) {
+        self.inner.is_shut_down.store(true, Ordering::Release);
+        let connections = self.inner.registry.connections();
+        let drained = async {
+            let mut drains: FuturesUnordered<_> = connections.iter().map(Connection::drained).collect();
+            while drains.next().await.is_some() {}
+        };
+        if tokio::time::timeout(grace, drained).await.is_err() {
+            tracing::warn!("calls were still under way at shutdown and are given up");
+        }
+        self.inner.save_all().await;
+        self.close_all().await;
+        self.inner.tasks.end(Duration::from_secs(5)).await;
     }
 
     /// The id of the server that `name_or_id` means: an id, else a name that only one server has.
     ///
     /// # Errors
-    /// When there is none, or more than one; near names are in the error's data.
-    pub fn resolve(&self, _name_or_id: &str) -> Result<ServerId> {
-        unimplemented!()
+    /// [`ErrorKind::UnknownServer`] when there is none, with near names in its data; [`ErrorKind::InvalidInput`] when more
+    /// than one server has that name.
+    pub fn resolve(&self, name_or_id: &str) -> Result<ServerId> {
+        self.inner.registry.resolve(name_or_id)
     }
 
-    /// Status of one server.
+    /// All that is known of one server.
     ///
     /// # Errors
     /// When the id is unknown.
-    pub fn status(&self, _id: &ServerId) -> Result<ServerStatus> {
-        unimplemented!()
+    pub fn status(&self, id: &ServerId) -> Result<ServerStatus> {
+        let slot = self.inner.registry.slot(id).ok_or_else(|| self.inner.registry.unknown(id.as_str()))?;
+        Ok(entries::status(id, &slot))
     }
 
     /// All servers with all that they offer.
     #[doc(alias = "getMcpServers")]
+    #[must_use]
     pub fn servers(&self) -> McpServersState {
-        unimplemented!()
+        self.inner.servers()
     }
 
     /// The registrations, in order.
+    #[doc(alias = "listServers")]
+    #[must_use]
     pub fn registrations(&self) -> Vec<(ServerId, ServerSpec)> {
-        unimplemented!()
+        let connections = self.inner.registry.connections();
+        connections.iter().map(|connection| (connection.id().clone(), connection.spec().clone())).collect()
     }
 
-    /// Tools of the servers that fit.
+    /// Tools of the servers that fit, last known ones included.
     #[doc(alias = "listTools")]
-    pub fn tools(&self, _filter: &Filter) -> Vec<ToolEntry> {
-        unimplemented!()
+    #[must_use]
+    pub fn tools(&self, filter: &Filter) -> Vec<ToolEntry> {
+        self.inner.tools(filter)
+    }
+
+    /// Tools of the servers that fit, each in the shape of a provider's request; [`ToolFormat::list`] makes the value of
+    /// its `tools` from them. A tool that cannot be offered there is left out; that, and what was repaired or lost on the
+    /// way, becomes a warning in the server's status.
+    #[doc(alias = "getAITools")]
+    #[must_use]
+    pub fn offer(&self, format: ToolFormat, filter: &Filter) -> Vec<Json> {
+        self.inner.offer(format, filter)
     }
 
     /// Prompts of the servers that fit.
-    pub fn prompts(&self, _filter: &Filter) -> Vec<Entry> {
-        unimplemented!()
+    #[doc(alias = "listPrompts")]
+    #[must_use]
+    pub fn prompts(&self, filter: &Filter) -> Vec<Entry> {
+        self.inner.items(crate::wire::model::ListKind::Prompts, filter)
     }
 
     /// Resources of the servers that fit.
-    pub fn resources(&self, _filter: &Filter) -> Vec<Entry> {
-        unimplemented!()
+    #[doc(alias = "listResources")]
+    #[must_use]
+    pub fn resources(&self, filter: &Filter) -> Vec<Entry> {
+        self.inner.items(crate::wire::model::ListKind::Resources, filter)
     }
 
     /// Resource templates of the servers that fit.
-    pub fn resource_templates(&self, _filter: &Filter) -> Vec<Entry> {
-        unimplemented!()
+    #[doc(alias = "listResourceTemplates")]
+    #[must_use]
+    pub fn resource_templates(&self, filter: &Filter) -> Vec<Entry> {
+        self.inner.items(crate::wire::model::ListKind::ResourceTemplates, filter)
     }
 
-    /// Calls a tool. Waits for a server that is connecting, and wakes one that has failed.
+    /// Calls a tool. Waits for a server that is connecting or coming back, and wakes one that has failed, within the
+    /// call's own time.
+    ///
+    /// Cancel safety: dropping the future tells the server that the answer is not wanted any more; the tool may have run.
     ///
     /// # Errors
-    /// Every kind that has to do with calls.
+    /// Every kind that has to do with calls; see [`ErrorKind`]. A result that the tool marks as an error is no error here.
     #[doc(alias = "callTool")]
-    pub async fn call(&self, _call: ToolCall) -> Result<CallResult> {
-        unimplemented!()
+    pub async fn call(&self, call: ToolCall) -> Result<CallResult> {
+        let (connection, name) = self.inner.target_of(&call)?;
+        let events = &self.inner.surroundings.events;
+        call::tool(&connection, &name, &call, events).await
     }
 
     /// Reads a resource: the server's result as it came.
     ///
+    /// Cancel safety: dropping the future tells the server that the answer is not wanted any more.
+    ///
     /// # Errors
     /// As [`Manager::call`].
-    pub async fn read_resource(&self, _server: &ServerId, _uri: &str, _limits: CallLimits) -> Result<Json> {
-        unimplemented!()
+    #[doc(alias = "readResource")]
+    pub async fn read_resource(&self, server: &ServerId, uri: &str, limits: CallLimits) -> Result<Json> {
+        call::read_resource(&self.usable(server)?, uri, limits).await
     }
 
     /// Gets a prompt: the server's result as it came. `arguments` is an object of strings.
     ///
-    /// # Errors
-    /// As [`Manager::call`].
-    pub async fn get_prompt(
-        &self,
-        _server: &ServerId,
-        _name: &str,
-        _arguments: Option<Json>,
-        _limits: CallLimits,
-    ) -> Result<Json> {
-        unimplemented!()
-    }
-
-    /// Completes an argument: `params` as `completion/complete` takes them; the server's result as it came.
+    /// Cancel safety: dropping the future tells the server that the answer is not wanted any more.
     ///
     /// # Errors
     /// As [`Manager::call`].
-    pub async fn complete(&self, _server: &ServerId, _params: Json, _limits: CallLimits) -> Result<Json> {
-        unimplemented!()
+    #[doc(alias = "getPrompt")]
+    pub async fn get_prompt(
+        &self,
+        server: &ServerId,
+        name: &str,
+        arguments: Option<Json>,
+        limits: CallLimits,
+    ) -> Result<Json> {
+        call::get_prompt(&self.usable(server)?, name, arguments, limits).await
+    }
+
+    /// Completes an argument of a prompt or of a resource template: `params` as `completion/complete` takes them, the
+    /// server's result as it came.
+    ///
+    /// Cancel safety: dropping the future tells the server that the answer is not wanted any more.
+    ///
+    /// # Errors
+    /// As [`Manager::call`].
+    pub async fn complete(&self, server: &ServerId, params: Json, limits: CallLimits) -> Result<Json> {
+        call::complete(&self.usable(server)?, params, limits).await
+    }
+
+    /// Sends a request of any method, such as one of an extension: the server's result as it came. `params` is an object.
+    ///
+    /// Cancel safety: dropping the future tells the server that the answer is not wanted any more.
+    ///
+    /// # Errors
+    /// As [`Manager::call`].
+    pub async fn request(&self, server: &ServerId, method: &str, params: Json, limits: CallLimits) -> Result<Json> {
+        call::request(&self.usable(server)?, method, params, limits).await
     }
 
     /// The events to come.
+    #[must_use]
     pub fn events(&self) -> EventStream {
-        unimplemented!()
+        self.inner.surroundings.events.since(u64::MAX).1
     }
 
     /// The kept events after number `after` (at most the last 1,000), and a follower right behind them.
-    pub fn events_since(&self, _after: u64) -> (Vec<Event>, EventStream) {
-        unimplemented!()
+    #[must_use]
+    pub fn events_since(&self, after: u64) -> (Vec<Event>, EventStream) {
+        self.inner.surroundings.events.since(after)
+    }
+
+    fn connection(&self, id: &ServerId) -> Result<Connection> {
+        self.inner.connection(id)
+    }
+
+    /// A connection for a request.
+    fn usable(&self, id: &ServerId) -> Result<Connection> {
+        self.inner.check_open()?;
+        self.connection(id)
     }
 }
 
-/// Time limits of one request.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CallLimits {
-    /// The time for one answer; restarted by progress.
-    pub timeout: Option<Duration>,
-    /// The time in all.
-    pub deadline: Option<Duration>,
+impl Inner {
+    fn connection(&self, id: &ServerId) -> Result<Connection> {
+        match self.registry.slot(id) {
+            Some(Slot::Server(entry)) => Ok(entry.connection.clone()),
+            Some(Slot::Corrupt(corrupt)) => Err(corrupt.error.clone()),
+            None => Err(self.registry.unknown(id.as_str())),
+        }
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.is_shut_down.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::ServerClosed, "the manager is shutting down"));
+        }
+        Ok(())
+    }
+
+    /// The connection and the server's own name of the tool that a call means.
+    fn target_of(&self, call: &ToolCall) -> Result<(Connection, Arc<str>)> {
+        self.check_open()?;
+        match &call.server {
+            Some(id) => Ok((self.connection(id)?, call.tool.clone())),
+            None => {
+                let (id, name) = self.tool_by_key(&call.tool)?;
+                Ok((self.connection(&id)?, name))
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Manager {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Manager").field("servers", &self.inner.registry.connections().len()).finish_non_exhaustive()
+    }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Headers, HttpTarget, Inherit, Limits, OutputSchemaPolicy, Retry, ServerSpec, StdioTarget, Target, Timeouts,
-    ToolPolicy, TransportKind,
+    EraChoice, Headers, HttpTarget, Inherit, Limits, OutputSchemaPolicy, Retry, ServerSpec, StdioTarget, Target,
+    Timeouts, ToolPolicy, TransportKind,
 };
 use crate::error::{Error, ErrorKind, Problem};
 use crate::id::ServerId;
@@ -48,6 +48,8 @@ pub struct SpecDocument {
     pub limits: Option<LimitsDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientDocument>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub era: Option<EraChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<OutputSchemaPolicy>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,11 +123,12 @@ impl TryFrom<SpecDocument> for ServerSpec {
         let spec = Self {
             name: document.name,
             id,
+            timeouts: timeouts(document.timeouts, Timeouts::of(&target)),
             target,
             retry: retry(document.retry),
-            timeouts: timeouts(document.timeouts),
             limits: limits(document.limits),
             capabilities: document.client.and_then(|client| client.capabilities),
+            era: document.era.unwrap_or_default(),
             output_schema: document.output_schema.unwrap_or_default(),
             tools: document.tools.unwrap_or_default(),
         };
@@ -213,8 +216,8 @@ fn retry(document: Option<RetryDocument>) -> Retry {
     }
 }
 
-fn timeouts(document: Option<TimeoutsDocument>) -> Timeouts {
-    let (document, default) = (document.unwrap_or_default(), Timeouts::default());
+fn timeouts(document: Option<TimeoutsDocument>, default: Timeouts) -> Timeouts {
+    let document = document.unwrap_or_default();
     let request = millis(document.request_ms, default.request);
     Timeouts {
         connect: millis(document.connect_ms, default.connect),
@@ -239,6 +242,7 @@ impl From<ServerSpec> for SpecDocument {
     /// Settings that are the defaults are left out, so that a later default reaches old registrations.
     fn from(spec: ServerSpec) -> Self {
         let mut document = Self { name: spec.name, id: spec.id.map(|id| id.to_string()), ..Self::default() };
+        let default_timeouts = Timeouts::of(&spec.target);
         match spec.target {
             Target::Http(target) => {
                 document.url = Some(target.url.into());
@@ -263,7 +267,7 @@ impl From<ServerSpec> for SpecDocument {
             base_delay_ms: as_millis(spec.retry.base_delay),
             max_delay_ms: as_millis(spec.retry.max_delay),
         });
-        document.timeouts = (spec.timeouts != Timeouts::default()).then(|| TimeoutsDocument {
+        document.timeouts = (spec.timeouts != default_timeouts).then(|| TimeoutsDocument {
             connect_ms: as_millis(spec.timeouts.connect),
             probe_ms: as_millis(spec.timeouts.probe),
             request_ms: as_millis(spec.timeouts.request),
@@ -277,6 +281,7 @@ impl From<ServerSpec> for SpecDocument {
             waiting: Some(spec.limits.waiting),
         });
         document.client = spec.capabilities.map(|capabilities| ClientDocument { capabilities: Some(capabilities) });
+        document.era = (spec.era != EraChoice::default()).then_some(spec.era);
         document.output_schema = (spec.output_schema != OutputSchemaPolicy::default()).then_some(spec.output_schema);
         document.tools = (spec.tools != ToolPolicy::default()).then_some(spec.tools);
         document

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use document::SpecDocument;
 pub use glob::Glob;
 pub use headers::Headers;
-pub use settings::{Limits, OutputSchemaPolicy, Retry, Timeouts, ToolPolicy};
+pub use settings::{EraChoice, Limits, OutputSchemaPolicy, Retry, Timeouts, ToolPolicy};
 pub use target::{HttpTarget, InProcessTarget, Inherit, StdioTarget, Target, TransportKind};
 
 use crate::error::{Error, Problem, Result};
@@ -54,6 +54,8 @@ pub struct ServerSpec {
     pub limits: Limits,
     /// Client capabilities, offered instead of those that we would offer; an object.
     pub capabilities: Option<Json>,
+    /// How the era of the protocol is chosen.
+    pub era: EraChoice,
     /// What happens to a result that does not fit its tool's output schema.
     pub output_schema: OutputSchemaPolicy,
     /// Which of the server's tools are offered, and under which names.
@@ -99,11 +101,12 @@ impl ServerSpec {
         Ok(Self {
             name,
             id: None,
+            timeouts: Timeouts::of(&target),
             target,
             retry: Retry::default(),
-            timeouts: Timeouts::default(),
             limits: Limits::default(),
             capabilities: None,
+            era: EraChoice::default(),
             output_schema: OutputSchemaPolicy::default(),
             tools: ToolPolicy::default(),
         })
@@ -166,6 +169,13 @@ impl ServerSpec {
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
+        self
+    }
+
+    /// The same server, its era chosen in another way than by asking it.
+    #[must_use]
+    pub fn era(mut self, era: EraChoice) -> Self {
+        self.era = era;
         self
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Glob;
+use super::{Glob, Target};
 use crate::error::Problem;
 
 /// How often, and how soon, a failing connect is tried again.
@@ -78,6 +78,16 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
+    /// The defaults for a server of that kind. A child process may have to be installed before it answers, so its
+    /// handshake has a minute.
+    #[must_use]
+    pub fn of(target: &Target) -> Self {
+        match target {
+            Target::Stdio(_) => Self { connect: Duration::from_secs(60), ..Self::default() },
+            Target::Http(_) | Target::InProcess(_) => Self::default(),
+        }
+    }
+
     pub(super) fn check(&self, problems: &mut Vec<Problem>) {
         let fields = [
             ("connectMs", self.connect),
@@ -130,6 +140,21 @@ impl Limits {
             problems.push(Problem::new("limits/waiting", "must be 1000000 at most"));
         }
     }
+}
+
+/// How the era of the protocol is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+#[doc(alias = "versionNegotiation")]
+pub enum EraChoice {
+    /// The server is asked, and the verdict is remembered.
+    #[default]
+    Auto,
+    /// The modern era; a server that does not speak it is refused.
+    Modern,
+    /// The legacy era, without asking: for servers that take a question before the handshake amiss.
+    Legacy,
 }
 
 /// What happens to a result that does not fit its tool's output schema.

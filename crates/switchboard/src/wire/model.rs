@@ -165,6 +165,16 @@ impl ListKind {
         }
     }
 
+    /// The server capability that announces it.
+    #[must_use]
+    pub const fn capability(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources | Self::ResourceTemplates => "resources",
+        }
+    }
+
     /// The member of an item by which it is known.
     const fn key(self) -> &'static str {
         match self {

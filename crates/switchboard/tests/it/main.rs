@@ -1,4 +1,6 @@
 //! The library's integration tests, all in one binary.
 
 #[cfg(test)]
+mod manager;
+#[cfg(test)]
 mod store;

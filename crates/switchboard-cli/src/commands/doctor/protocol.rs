@@ -14,8 +14,7 @@ pub(super) async fn check(manager: &Manager, id: &ServerId, checkup: &mut Checku
         return checkup.skip("lists", "an earlier step failed");
     }
     let status = manager.status(id)?;
-    let mut filter = Filter::all();
-    filter.server_ids.push(id.clone());
+    let filter = Filter::all().server(id);
     let lists = [
         ("tools", status.lists.tools, manager.tools(&filter).len()),
         ("prompts", status.lists.prompts, manager.prompts(&filter).len()),
@@ -34,7 +33,7 @@ pub(super) async fn check(manager: &Manager, id: &ServerId, checkup: &mut Checku
 }
 
 async fn handshake(manager: &Manager, id: &ServerId) -> Finding {
-    match manager.connect(id).await {
+    match manager.establish(id).await {
         Ok(Added::Ready { .. }) => match manager.status(id) {
             Ok(status) => Finding::ok(who(&status)),
             Err(error) => Finding::failed(error.to_string(), "it was removed meanwhile"),

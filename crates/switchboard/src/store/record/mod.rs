@@ -136,10 +136,7 @@ pub async fn write<T: Document>(
     document: &T,
     expect: Expect,
 ) -> crate::error::Result<u64> {
-    let value = encode(document).map_err(|source| {
-        Error::new(ErrorKind::Store, format!("record `{key}` cannot be written as JSON")).because(source)
-    })?;
-    Ok(store.put(key, value, expect).await?)
+    Ok(store.put(key, encode(document)?, expect).await?)
 }
 
 #[derive(Serialize)]
@@ -155,8 +152,14 @@ struct Read<'a> {
     data: &'a RawValue,
 }
 
-fn encode<T: Document>(document: &T) -> serde_json::Result<Bytes> {
-    serde_json::to_vec(&Written { v: T::VERSION, data: document }).map(Bytes::from)
+/// The bytes of a record.
+///
+/// # Errors
+/// When the document cannot be written as JSON.
+pub fn encode<T: Document>(document: &T) -> crate::error::Result<Bytes> {
+    let text = serde_json::to_vec(&Written { v: T::VERSION, data: document });
+    text.map(Bytes::from)
+        .map_err(|source| Error::new(ErrorKind::Store, "a record cannot be written as JSON").because(source))
 }
 
 impl Flaw {

@@ -1,0 +1,106 @@
+//! Who runs, in which order, and with how much work.
+//!
+//! In every round the floor, ours and the peers take turns, so that a machine that slows down slows them all.
+
+use std::path::Path;
+
+use crate::contest::Contestant;
+
+/// Where `bench/run.sh` builds and installs, seen from the root of the repository.
+pub const BUILT: &str = "target/bench";
+
+/// Calls under way at once.
+pub const CONCURRENCY: [usize; 3] = [1, 16, 64];
+
+pub const ERAS: [&str; 2] = ["modern", "legacy"];
+
+/// How much is measured.
+pub struct Plan {
+    quick: bool,
+    pub rounds: usize,
+    /// Servers held at once.
+    pub held: usize,
+    /// Starts of the program.
+    pub starts: usize,
+}
+
+impl Plan {
+    pub fn new(quick: bool) -> Self {
+        Self { quick, rounds: 3, held: if quick { 200 } else { 1_000 }, starts: 20 }
+    }
+
+    pub fn callers(&self, concurrency: usize) -> Vec<Contestant> {
+        let share = if self.quick { 4 } else { 1 };
+        // A few seconds for each, at the speed that each has.
+        let fast = if concurrency == 1 { 30_000 } else { 60_000 } / share;
+        let c = concurrency.to_string();
+        let rust = |name: &str, program: &str, calls: usize, more: &[&str]| {
+            let calls = calls.to_string();
+            let command = [&[program], more, &["URL", &calls, &c]].concat();
+            Contestant::new(format!("{name} @{c}"), &command)
+        };
+        let floor = |kind: &str| rust(&format!("bare {kind}"), &built("release/yard-floor"), fast, &[kind]);
+        let ours = |era: &str| rust(&format!("switchboard {era}"), &built("release/examples/calls"), fast, &[era]);
+        let rmcp = |era: &str| {
+            rust(&format!("rmcp pooled {era}"), &built("release/rmcp-calls"), fast / 2, &[era]).with("pooled")
+        };
+        let mut order =
+            vec![floor("hyper"), ours("modern"), rmcp("modern"), floor("reqwest"), ours("legacy"), rmcp("legacy")];
+        if !self.quick {
+            order.extend(ERAS.map(|era| rust(&format!("rmcp {era}"), &built("release/rmcp-calls"), 6_000, &[era])));
+            order.extend(ERAS.map(|era| {
+                let kind = format!("ts-{era}");
+                let calls = built("js/calls.mjs");
+                Contestant::new(format!("TypeScript {era} @{c}"), &["node", &calls, &kind, "URL", "1500", &c])
+            }));
+            order.extend(["py-mcp", "py-fastmcp"].map(|kind| {
+                let python = built("py/bin/python");
+                Contestant::new(
+                    format!("{kind} legacy @{c}"),
+                    &[&python, "bench/peers/py/calls.py", kind, "URL", "700", &c],
+                )
+            }));
+        }
+        present(order)
+    }
+
+    pub fn holders(&self) -> Vec<Contestant> {
+        let count = self.held.to_string();
+        let rust = |name: &str, program: &str, era: &str| {
+            Contestant::new(format!("{name} {era} held"), &[&built(program), era, "URL", &count, "64"])
+        };
+        let mut order = Vec::new();
+        for era in ERAS {
+            order.push(rust("switchboard", "release/examples/hold", era));
+            order.push(rust("rmcp pooled", "release/rmcp-hold", era).with("pooled"));
+        }
+        if !self.quick {
+            order.extend(ERAS.map(|era| rust("rmcp", "release/rmcp-hold", era)));
+            order.extend([("modern", "auto"), ("legacy", "legacy")].map(|(era, mode)| {
+                let hold = built("js/hold.mjs");
+                let command = ["node", "--expose-gc", &hold, mode, "URL", &count, "64"];
+                Contestant::new(format!("TypeScript {era} held"), &command)
+            }));
+        }
+        present(order)
+    }
+
+    pub fn catalogues(&self) -> Vec<Contestant> {
+        let floor = Contestant::new("catalogue floor".to_owned(), &[&built("release/catalogue-floor")]);
+        let example = built("release/examples/catalogue");
+        let ours = Contestant::new("switchboard catalogue".to_owned(), &[&example, &built("tools-10000.jsonl")]);
+        present(vec![floor, ours])
+    }
+}
+
+fn built(path: &str) -> String {
+    format!("{BUILT}/{path}")
+}
+
+/// Those whose programs and scripts are there; the report says who is missing.
+fn present(order: Vec<Contestant>) -> Vec<Contestant> {
+    let is_there = |contestant: &Contestant| {
+        contestant.command.iter().filter(|word| word.starts_with(BUILT)).all(|path| Path::new(path).exists())
+    };
+    order.into_iter().filter(is_there).collect()
+}

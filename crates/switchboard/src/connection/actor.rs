@@ -1,0 +1,444 @@
+//! The task that owns a connection: turns what happens into inputs, and carries out what the machine decides.
+
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::discovery::{Discovered, discover};
+use super::state::{Effect, Input, Machine, Phase};
+use super::{Command, Live, Shared, Wish, failure, stream};
+use crate::catalogue::ServerCatalogue;
+use crate::error::Error;
+use crate::event::EventKind;
+use crate::session::incoming::{Changed, Inbox};
+use crate::session::lifecycle::{OpenError, Opening, Verdict};
+use crate::session::{Link, Session};
+use crate::spec::Target;
+use crate::status::State;
+use crate::tasks::OwnedTask;
+use crate::time::Timestamp;
+use crate::transport::{HttpTransport, Transport, TransportError, stdio};
+
+/// Runs a connection until its last handle is gone.
+pub(super) async fn run(shared: Arc<Shared>, commands: mpsc::Receiver<Command>) {
+    let (outcome_sender, outcomes) = mpsc::channel(4);
+    let seed = shared.id.as_str().bytes().fold(u64::from(std::process::id()), |seed, byte| seed * 31 + u64::from(byte));
+    let machine = Machine::new(&shared.spec.retry, seed);
+    let actor = Actor {
+        shared,
+        machine,
+        outcome_sender,
+        dial: None,
+        listing: None,
+        stream: None,
+        wake_at: None,
+        refresh: Refresh::default(),
+        is_quiet: false,
+    };
+    actor.run(commands, outcomes).await;
+}
+
+struct Actor {
+    shared: Arc<Shared>,
+    machine: Machine,
+    outcome_sender: mpsc::Sender<Outcome>,
+    dial: Option<OwnedTask>,
+    /// The discovery or refresh under way.
+    listing: Option<OwnedTask>,
+    stream: Option<OwnedTask>,
+    wake_at: Option<Instant>,
+    refresh: Refresh,
+    /// Whether nobody waits for the connect under way.
+    is_quiet: bool,
+}
+
+/// Changed lists that wait to be read anew: one refresh runs, and one waits.
+#[derive(Debug, Default)]
+struct Refresh {
+    pending: Option<Changed>,
+    due: Option<Instant>,
+    is_running: bool,
+}
+
+/// How something ended that the actor had started.
+enum Outcome {
+    Opened(u64, Box<Session>),
+    NotOpened(u64, OpenError),
+    Discovered(u64, Box<Discovered>),
+    Refreshed(u64, Box<Discovered>),
+}
+
+/// What the actor waits for.
+enum Event {
+    Asked(Command),
+    Ended(Outcome),
+    Due,
+    Broken(u64, TransportError),
+    Changed(Changed),
+    HandlesGone,
+}
+
+impl Actor {
+    async fn run(mut self, mut commands: mpsc::Receiver<Command>, mut outcomes: mpsc::Receiver<Outcome>) {
+        loop {
+            let live = self.shared.live.load_full();
+            let event = tokio::select! {
+                command = commands.recv() => command.map_or(Event::HandlesGone, Event::Asked),
+                Some(outcome) = outcomes.recv() => Event::Ended(outcome),
+                () = sleep_until(self.next_moment()) => Event::Due,
+                (generation, error) = broken(live.as_deref()) => Event::Broken(generation, error),
+                changed = changed(live.as_deref()) => Event::Changed(changed),
+            };
+            match event {
+                Event::Asked(command) => self.asked(command).await,
+                Event::Ended(outcome) => self.ended(outcome),
+                Event::Due => self.due(),
+                Event::Broken(generation, error) => self.broken(generation, error),
+                Event::Changed(changed) => self.list_changed(changed),
+                Event::HandlesGone => break,
+            }
+        }
+    }
+
+    async fn asked(&mut self, command: Command) {
+        match command.wish {
+            Wish::Connect { lists, quiet } => {
+                self.is_quiet = quiet;
+                self.step(Input::Connect { lists });
+            }
+            Wish::Needed => {
+                self.is_quiet = false;
+                self.step(Input::Needed);
+            }
+            Wish::Discover => {
+                self.is_quiet = false;
+                self.step(Input::Discover);
+            }
+            Wish::Suspect(generation) => {
+                let error = TransportError::Lost("a request found the server gone".into());
+                self.broken(generation, error);
+            }
+            Wish::Close => self.close().await,
+        }
+        if let Some(begun) = command.begun {
+            // Whoever asked may have gone.
+            let _ = begun.send(());
+        }
+    }
+
+    /// Closes the connection in good order before anything else is done.
+    async fn close(&mut self) {
+        let live = self.shared.live.load_full();
+        let was_open = self.machine.phase() != Phase::Closed;
+        self.step(Input::Close);
+        if let Some(live) = live {
+            live.session.transport.close().await;
+        }
+        if was_open {
+            let payload = json!({ "transport": self.transport_name(), "state": "closed" });
+            self.emit(EventKind::Close, payload);
+        }
+    }
+
+    fn ended(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Opened(generation, session) => self.opened(generation, *session),
+            Outcome::NotOpened(generation, error) => {
+                let input = Input::NotOpened { generation, failure: failure::of_open(&error) };
+                self.failed(generation, input, failure::open_error(error));
+            }
+            Outcome::Discovered(generation, found) => self.discovered(generation, *found),
+            Outcome::Refreshed(generation, found) => self.refreshed(generation, *found),
+        }
+    }
+
+    fn opened(&mut self, generation: u64, session: Session) {
+        if generation != self.machine.generation() || self.machine.phase() != Phase::Dialing {
+            return;
+        }
+        let session = Arc::new(session);
+        {
+            let mut memory = self.shared.memory.write().unwrap_or_else(PoisonError::into_inner);
+            memory.facts = session.facts.clone();
+            if !session.is_trusted {
+                memory.verdict = Some(Verdict::of(&session));
+            }
+        }
+        let payload = json!({
+            "url": self.shared.spec.target.display(), "transport": self.transport_name(), "state": "connected",
+            "protocolVersion": session.version,
+        });
+        self.stream = Some(OwnedTask::spawn(stream::keep_open(session.clone())));
+        self.shared.live.store(Some(Arc::new(Live { session, generation })));
+        self.emit(EventKind::Connect, payload);
+        self.step(Input::Opened { generation });
+        self.shared.observer.changed(&self.shared.id);
+    }
+
+    fn discovered(&mut self, generation: u64, found: Discovered) {
+        if generation != self.machine.generation() {
+            return;
+        }
+        self.listing = None;
+        self.refresh.is_running = false;
+        if let Some(error) = found.failure {
+            self.lists_unreachable(generation, error);
+            return;
+        }
+        let counts = json!({
+            "url": self.shared.spec.target.display(), "tools": found.catalogue.tools().len(),
+        });
+        self.shared.catalogue.store(Arc::new(found.catalogue));
+        self.emit(EventKind::Discover, counts);
+        self.shared.view.send_modify(|view| view.failure = None);
+        self.step(Input::Discovered { generation });
+        self.shared.observer.changed(&self.shared.id);
+    }
+
+    /// Every list failed because the server did not answer: it is not there, or not what it was.
+    fn lists_unreachable(&mut self, generation: u64, error: crate::session::request::RequestError) {
+        let was_trusted = self.shared.live.load().as_ref().is_some_and(|live| live.session.is_trusted);
+        let mut failure = failure::of_request(&error);
+        if was_trusted {
+            // What was known of the server may be wrong; it is asked anew.
+            self.shared.memory.write().unwrap_or_else(PoisonError::into_inner).verdict = None;
+            failure = match failure {
+                super::state::Failure::Permanent => super::state::Failure::Transient { retry_after: None },
+                failure => failure,
+            };
+        }
+        let outward = error.outward("the lists could not be read");
+        self.failed(generation, Input::Lost { generation, failure }, outward);
+    }
+
+    fn refreshed(&mut self, generation: u64, found: Discovered) {
+        self.refresh.is_running = false;
+        if generation != self.machine.generation() {
+            return;
+        }
+        self.listing = None;
+        if found.failure.is_none() {
+            self.shared.catalogue.store(Arc::new(found.catalogue));
+            self.emit(EventKind::ListChanged, json!({ "state": "read" }));
+            self.shared.observer.changed(&self.shared.id);
+        }
+    }
+
+    fn broken(&mut self, generation: u64, error: TransportError) {
+        if generation != self.machine.generation() {
+            return;
+        }
+        let failure = failure::of_transport(&error);
+        let outward = failure::lost_error(error);
+        self.emit(EventKind::Lost, json!({ "error": outward.to_string() }));
+        self.failed(generation, Input::Lost { generation, failure }, outward);
+    }
+
+    fn failed(&mut self, generation: u64, input: Input, error: Error) {
+        if generation != self.machine.generation() {
+            return;
+        }
+        let error = error.of(&self.shared.id);
+        let payload = json!({
+            "url": self.shared.spec.target.display(), "transport": self.transport_name(), "state": "failed",
+            "error": { "code": error.kind().code(), "message": error.to_string(), "causes": error.causes() },
+        });
+        self.shared.view.send_modify(|view| view.failure = Some((error, Timestamp::now())));
+        let is_connect = matches!(input, Input::NotOpened { .. });
+        self.step(input);
+        if is_connect {
+            self.emit(EventKind::Connect, payload);
+        }
+        self.shared.observer.changed(&self.shared.id);
+    }
+
+    fn list_changed(&mut self, changed: Changed) {
+        self.emit(EventKind::ListChanged, json!({ "state": "announced" }));
+        let pending = self.refresh.pending.map_or(changed, |pending| pending.and(changed));
+        self.refresh.pending = Some(pending);
+        self.refresh.due.get_or_insert(Instant::now() + self.shared.spec.timeouts.list_changed);
+    }
+
+    fn due(&mut self) {
+        let now = Instant::now();
+        if self.wake_at.is_some_and(|moment| moment <= now) {
+            self.wake_at = None;
+            self.step(Input::Due);
+        }
+        if self.refresh.due.is_some_and(|moment| moment <= now) {
+            self.begin_refresh();
+        }
+    }
+
+    fn begin_refresh(&mut self) {
+        if self.refresh.is_running || self.machine.phase() != Phase::Ready {
+            // Looked at again when what runs has ended.
+            self.refresh.due = Some(Instant::now() + Duration::from_millis(50));
+            return;
+        }
+        self.refresh.due = None;
+        if let (Some(wanted), Some(live)) = (self.refresh.pending.take(), self.shared.live.load_full()) {
+            self.refresh.is_running = true;
+            self.list(live.generation, wanted, Outcome::Refreshed);
+        }
+    }
+
+    /// The next moment at which something is due.
+    fn next_moment(&self) -> Option<Instant> {
+        [self.wake_at, self.refresh.due].into_iter().flatten().min()
+    }
+
+    fn step(&mut self, input: Input) {
+        let before = self.machine.state();
+        let (machine, effects) = self.machine.clone().step(input, Instant::now());
+        self.machine = machine;
+        for effect in effects {
+            match effect {
+                Effect::Dial(generation) => self.dial(generation),
+                Effect::Discover(generation) => {
+                    self.refresh = Refresh::default();
+                    self.list(generation, Changed::ALL, Outcome::Discovered);
+                }
+                Effect::HangUp => self.hang_up(),
+                Effect::WakeAt(moment) => self.wake_at = Some(moment),
+                Effect::Sleep => self.wake_at = None,
+            }
+        }
+        self.publish(before);
+    }
+
+    /// Shows the machine's state to readers.
+    fn publish(&self, before: State) {
+        let state = self.machine.state();
+        let now = Timestamp::now();
+        let due_in = |moment: Instant| now.after(moment.saturating_duration_since(Instant::now()));
+        self.shared.view.send_modify(|view| {
+            if view.state != state {
+                view.since = now;
+            }
+            view.state = state;
+            view.attempt = self.machine.attempt();
+            view.next_attempt_at = self.machine.next_attempt().map(due_in);
+        });
+        if state != before {
+            let error = self.shared.view.borrow().failure.as_ref().map(|(error, _)| error.to_string());
+            self.emit(EventKind::State, json!({ "from": before, "to": state, "error": error }));
+        }
+    }
+
+    fn dial(&mut self, generation: u64) {
+        self.emit(EventKind::Preconnect, json!({ "attempt": self.machine.attempt() }));
+        let (shared, sender, is_quiet) = (self.shared.clone(), self.outcome_sender.clone(), self.is_quiet);
+        self.dial = Some(OwnedTask::spawn(async move {
+            let outcome = match open(&shared, is_quiet).await {
+                Ok(session) => Outcome::Opened(generation, Box::new(session)),
+                Err(error) => Outcome::NotOpened(generation, error),
+            };
+            let _ = sender.send(outcome).await;
+        }));
+    }
+
+    fn list(&mut self, generation: u64, wanted: Changed, outcome: fn(u64, Box<Discovered>) -> Outcome) {
+        let Some(live) = self.shared.live.load_full() else { return };
+        let (shared, sender) = (self.shared.clone(), self.outcome_sender.clone());
+        self.listing = Some(OwnedTask::spawn(async move {
+            let known = shared.catalogue.load_full();
+            let found = discover(&live.session, &shared.spec.timeouts, &known, wanted).await;
+            let _ = sender.send(outcome(generation, Box::new(found))).await;
+        }));
+    }
+
+    fn hang_up(&mut self) {
+        self.dial = None;
+        self.listing = None;
+        self.stream = None;
+        self.refresh = Refresh::default();
+        // What the last calls still hold ends with them.
+        self.shared.live.store(None);
+        self.shared.catalogue.rcu(|catalogue| ServerCatalogue::clone(catalogue).stale(true));
+    }
+
+    fn transport_name(&self) -> &'static str {
+        match &self.shared.spec.target {
+            Target::Http(_) => "streamable-http",
+            Target::Stdio(_) => "stdio",
+            Target::InProcess(_) => "in-process",
+        }
+    }
+
+    fn emit(&self, kind: EventKind, payload: serde_json::Value) {
+        self.shared.surroundings.events.emit(kind, Some(&self.shared.id), payload);
+    }
+}
+
+async fn sleep_until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn broken(live: Option<&Live>) -> (u64, TransportError) {
+    match live {
+        Some(live) => (live.generation, live.session.transport.broken().await),
+        None => std::future::pending().await,
+    }
+}
+
+async fn changed(live: Option<&Live>) -> Changed {
+    match live {
+        Some(live) => live.session.inbox.changed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Opens a connection: waits for its turn, then has the time that the registration gives it.
+async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
+    let surroundings = &shared.surroundings;
+    let turn = match (&shared.spec.target, is_quiet) {
+        (Target::Stdio(_), _) => Some(&surroundings.process_starts),
+        (_, true) => Some(&surroundings.quiet_dials),
+        (_, false) => None,
+    };
+    // The semaphores are never closed.
+    let _turn = match turn {
+        Some(turn) => turn.acquire().await.ok(),
+        None => None,
+    };
+    let known = shared.memory.read().unwrap_or_else(PoisonError::into_inner).verdict.clone();
+    let dial = || link(shared);
+    let mut identity = surroundings.identity.clone();
+    if let Some(capabilities) = &shared.spec.capabilities {
+        identity.capabilities = capabilities.clone();
+    }
+    let (timeouts, choice) = (&shared.spec.timeouts, shared.spec.era);
+    let opening = Opening { dial: &dial, identity: &identity, timeouts, choice };
+    let limit = shared.spec.timeouts.connect;
+    match tokio::time::timeout(limit, opening.open(known.as_ref())).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(OpenError::late(limit)),
+    }
+}
+
+/// A new way to the server.
+fn link(shared: &Shared) -> Result<Link, TransportError> {
+    let surroundings = &shared.surroundings;
+    let inbox = Arc::new(Inbox::new(shared.id.clone(), surroundings.events.clone()));
+    let limit = shared.spec.limits.message_bytes;
+    let transport = match &shared.spec.target {
+        Target::Http(target) => {
+            let http = HttpTransport::new(surroundings.http.clone(), target, limit, inbox.clone())?;
+            Transport::Http(Arc::new(http))
+        }
+        Target::Stdio(target) => {
+            let pipe = stdio::start(target, &surroundings.environment, limit, inbox.clone())?;
+            Transport::Pipe(Arc::new(pipe))
+        }
+        Target::InProcess(target) => Transport::Pipe(Arc::new(stdio::open(target, limit, inbox.clone()))),
+    };
+    Ok(Link::new(transport, inbox))
+}

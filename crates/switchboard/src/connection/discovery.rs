@@ -1,0 +1,218 @@
+//! Reads a server's lists: each on its own, page by page, within bounds. A failing list is reported and costs only itself.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::catalogue::{Listing, ServerCatalogue};
+use crate::error::chain;
+use crate::session::Session;
+use crate::session::incoming::Changed;
+use crate::session::request::{Request, RequestError};
+use crate::spec::Timeouts;
+use crate::status::{ListState, Warning, clean};
+use crate::wire::Json;
+use crate::wire::message::{METHOD_NOT_FOUND, Params};
+use crate::wire::model::{BadItem, ListKind, Page, items_page, tools_page};
+
+/// The most pages of one list.
+const PAGES: usize = 100;
+/// The most items of one list.
+const ITEMS: usize = 10_000;
+
+/// A catalogue that was read, and the failure that stopped every list of it, if one did.
+pub(crate) struct Discovered {
+    pub(crate) catalogue: ServerCatalogue,
+    pub(crate) failure: Option<RequestError>,
+}
+
+/// One list that was read.
+struct Read<T> {
+    listing: Listing<T>,
+    warnings: Vec<Warning>,
+    /// Whether the server answered at all, if only with an error.
+    is_answered: bool,
+    /// Why no answer came.
+    failure: Option<RequestError>,
+}
+
+/// Reads the lists in `wanted`; the others are kept from `known`.
+pub(crate) async fn discover(
+    session: &Session,
+    timeouts: &Timeouts,
+    known: &ServerCatalogue,
+    wanted: Changed,
+) -> Discovered {
+    let reader = Reader { session, timeouts };
+    let items = |kind| reader.list(kind, wanted, move |page| items_page(page, kind));
+    let (tools, prompts, resources, templates) = futures_util::join!(
+        reader.list(ListKind::Tools, wanted, tools_page),
+        items(ListKind::Prompts),
+        items(ListKind::Resources),
+        items(ListKind::ResourceTemplates),
+    );
+    let mut catalogue = known.clone().stale(false);
+    let mut failures = Vec::new();
+    let mut is_answered = false;
+    if let Some(read) = tools {
+        let read = read.or_keep(known.tools());
+        is_answered |= read.is_answered;
+        failures.extend(read.failure);
+        catalogue.set_tools(read.listing, read.warnings);
+    }
+    let lists =
+        [(ListKind::Prompts, prompts), (ListKind::Resources, resources), (ListKind::ResourceTemplates, templates)];
+    for (kind, read) in lists {
+        let Some(read) = read else { continue };
+        let read = read.or_keep(known.items(kind));
+        is_answered |= read.is_answered;
+        failures.extend(read.failure);
+        catalogue.set_items(kind, read.listing, read.warnings);
+    }
+    let failure = failures.into_iter().next().filter(|_| !is_answered);
+    Discovered { catalogue, failure }
+}
+
+struct Reader<'a> {
+    session: &'a Session,
+    timeouts: &'a Timeouts,
+}
+
+impl Reader<'_> {
+    /// Reads one list; `None` when it is not wanted.
+    async fn list<T>(
+        &self,
+        kind: ListKind,
+        wanted: Changed,
+        page: impl Fn(&Json) -> Result<Page<T>, String>,
+    ) -> Option<Read<T>> {
+        if !wanted.has(kind) {
+            return None;
+        }
+        if !self.session.facts.offers(kind.capability()) {
+            return Some(Read::new(ListState::Unsupported));
+        }
+        Some(self.pages(kind, page).await)
+    }
+
+    async fn pages<T>(&self, kind: ListKind, page: impl Fn(&Json) -> Result<Page<T>, String>) -> Read<T> {
+        let deadline = Instant::now() + self.timeouts.discovery;
+        let mut read = Read::new(ListState::Ok);
+        let mut cursors = HashSet::new();
+        let mut cursor: Option<Json> = None;
+        for number in 0.. {
+            if number == PAGES {
+                read.cut(kind, format!("it has more than {PAGES} pages"));
+                break;
+            }
+            let result = match self.page(kind, cursor.as_ref(), deadline).await {
+                Ok(result) => result,
+                Err(error) => {
+                    read.fail(kind, error);
+                    break;
+                }
+            };
+            let found = match page(&result.detached()) {
+                Ok(found) => found,
+                Err(reason) => {
+                    read.unreadable(kind, &reason);
+                    break;
+                }
+            };
+            if let Some(next) = read.take(kind, found) {
+                // An empty cursor leads nowhere; some servers mean "no more" by it.
+                if next.as_str() == "\"\"" {
+                    break;
+                }
+                if !cursors.insert(next.clone()) {
+                    read.cut(kind, "it came back to a page that was read already".to_owned());
+                    break;
+                }
+                cursor = Some(next);
+            } else {
+                break;
+            }
+        }
+        read
+    }
+
+    async fn page(&self, kind: ListKind, cursor: Option<&Json>, deadline: Instant) -> Result<Json, RequestError> {
+        let params = match cursor {
+            Some(cursor) => Params::new().json("cursor", cursor),
+            None => Params::new(),
+        };
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        self.session.request(Request::new(kind.method(), params, self.timeouts.request.min(left))).await
+    }
+}
+
+impl<T> Read<T> {
+    fn new(state: ListState) -> Self {
+        Self { listing: Listing::empty(state), warnings: Vec::new(), is_answered: false, failure: None }
+    }
+
+    /// A list that could not be read anew is kept as it was, and says so.
+    fn or_keep(mut self, known: &[T]) -> Self
+    where
+        T: Clone,
+    {
+        if self.listing.state == ListState::Failed {
+            self.listing.items = known.to_vec();
+        }
+        self
+    }
+
+    /// Adds a page; the cursor of the next one, if there is room for it.
+    fn take(&mut self, kind: ListKind, page: Page<T>) -> Option<Json> {
+        self.is_answered = true;
+        for BadItem { item, reason } in page.bad {
+            let code = if kind == ListKind::Tools { "bad_tool" } else { "bad_item" };
+            let message = format!("left out of `{}`: {reason}", kind.member());
+            self.warnings.push(Warning::new(code, message, Some(item)));
+        }
+        let room = ITEMS - self.listing.items.len();
+        if page.items.len() > room {
+            self.listing.items.extend(page.items.into_iter().take(room));
+            self.cut(kind, format!("it has more than {ITEMS} items"));
+            return None;
+        }
+        self.listing.items.extend(page.items);
+        page.next_cursor
+    }
+
+    fn cut(&mut self, kind: ListKind, why: String) {
+        self.listing.state = ListState::Partial;
+        self.warnings.push(Warning::new("list_cut", format!("`{}` was cut: {why}", kind.method()), None));
+    }
+
+    fn unreadable(&mut self, kind: ListKind, reason: &str) {
+        self.is_answered = true;
+        let message = format!("`{}` could not be read: {reason}", kind.method());
+        self.warnings.push(Warning::new("list_failed", message, None));
+        self.listing.state = self.after_a_failure();
+    }
+
+    fn fail(&mut self, kind: ListKind, error: RequestError) {
+        self.is_answered |= matches!(error, RequestError::Rpc(_));
+        let is_absent = matches!(&error, RequestError::Rpc(rpc) if rpc.code == METHOD_NOT_FOUND);
+        if is_absent && self.listing.items.is_empty() {
+            self.listing.state = ListState::Unsupported;
+            // Announced, yet not there. Resource templates are often left out, which needs no warning.
+            if kind != ListKind::ResourceTemplates {
+                let message = format!("the server announces `{}` but does not have it", kind.method());
+                self.warnings.push(Warning::new("list_absent", message, None));
+            }
+            return;
+        }
+        let message = format!("`{}` could not be read: {}", kind.method(), clean(&chain(&error)));
+        self.warnings.push(Warning::new("list_failed", message, None));
+        self.listing.state = self.after_a_failure();
+        self.failure = Some(error);
+    }
+
+    /// Pages that were read before a failure are kept.
+    fn after_a_failure(&self) -> ListState {
+        if self.listing.items.is_empty() { ListState::Failed } else { ListState::Partial }
+    }
+}

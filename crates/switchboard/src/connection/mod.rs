@@ -1,0 +1,325 @@
+//! One server's connection: a handle that everyone may clone, a task that owns its life, and a pure machine that decides.
+//!
+//! Readers never ask the task: they look at the [`View`], at the live session and at the catalogue, which the task
+//! replaces. A call goes straight from the handle to the transport.
+
+mod actor;
+pub(crate) mod backoff;
+mod checks;
+pub(crate) mod discovery;
+mod failure;
+pub(crate) mod state;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use self::checks::Checks;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot, watch};
+
+use crate::catalogue::ServerCatalogue;
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::EventLog;
+use crate::id::ServerId;
+use crate::session::lifecycle::Verdict;
+use crate::session::{Identity, ServerFacts, Session};
+use crate::spec::{ServerSpec, Target};
+use crate::status::{State, Warning};
+use crate::tasks::OwnedTask;
+use crate::time::Timestamp;
+use crate::transport::HttpClient;
+use crate::transport::command::Environment;
+
+/// Commands that wait for the task.
+const COMMANDS: usize = 32;
+/// Notes that are kept per format.
+const NOTES: usize = 100;
+
+/// What all connections of a manager share.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) http: HttpClient,
+    pub(crate) environment: Environment,
+    pub(crate) identity: Identity,
+    pub(crate) events: Arc<EventLog>,
+    /// How many connects may run at a time that nobody waits for.
+    pub(crate) quiet_dials: Semaphore,
+    /// How many child processes may be starting at a time.
+    pub(crate) process_starts: Semaphore,
+}
+
+/// Is told when something changed that outlives the process or is shown merged. Must not block.
+pub(crate) trait Observer: Send + Sync + 'static {
+    /// The verdict, the catalogue, the last failure or the facts of a server changed.
+    fn changed(&self, id: &ServerId);
+}
+
+/// A connection's state, as readers see it.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    pub(crate) state: State,
+    pub(crate) since: Timestamp,
+    pub(crate) attempt: u32,
+    pub(crate) next_attempt_at: Option<Timestamp>,
+    /// The last failure, until the connection is ready again.
+    pub(crate) failure: Option<(Error, Timestamp)>,
+}
+
+/// What is remembered of a server from an earlier life.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memory {
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) facts: ServerFacts,
+}
+
+/// An open connection and the generation that it belongs to.
+#[derive(Debug, Clone)]
+pub(crate) struct Live {
+    pub(crate) session: Arc<Session>,
+    pub(crate) generation: u64,
+}
+
+/// What the task and the handles share.
+pub(crate) struct Shared {
+    pub(crate) id: ServerId,
+    pub(crate) spec: ServerSpec,
+    surroundings: Arc<Surroundings>,
+    observer: Arc<dyn Observer>,
+    view: watch::Sender<View>,
+    live: ArcSwapOption<Live>,
+    catalogue: ArcSwap<ServerCatalogue>,
+    memory: RwLock<Memory>,
+    permits: Semaphore,
+    waiting: AtomicUsize,
+    checks: Checks,
+    /// What was noticed when its tools were shaped for models, by the format.
+    notes: Mutex<BTreeMap<&'static str, Vec<Warning>>>,
+}
+
+/// A server's connection. Clones are the same connection; it ends with the last of them, or by [`Connection::close`].
+#[derive(Clone)]
+pub(crate) struct Connection {
+    shared: Arc<Shared>,
+    commands: mpsc::Sender<Command>,
+    _task: Arc<OwnedTask>,
+}
+
+/// What the task may be asked to do. It answers when it has begun, not when that has ended.
+#[derive(Debug)]
+struct Command {
+    wish: Wish,
+    begun: Option<oneshot::Sender<()>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// Open it; `quiet`: nobody waits for it.
+    Connect { lists: bool, quiet: bool },
+    /// A call needs it.
+    Needed,
+    /// Read the lists anew.
+    Discover,
+    /// Close it.
+    Close,
+    /// A request found the server gone in that generation.
+    Suspect(u64),
+}
+
+impl Connection {
+    /// A connection that is not open yet.
+    pub(crate) fn new(
+        (id, spec): (ServerId, ServerSpec),
+        surroundings: Arc<Surroundings>,
+        observer: Arc<dyn Observer>,
+        (memory, catalogue): (Memory, ServerCatalogue),
+    ) -> Self {
+        let view =
+            View { state: State::Closed, since: Timestamp::now(), attempt: 0, next_attempt_at: None, failure: None };
+        let permits = Semaphore::new(spec.limits.in_flight);
+        let shared = Arc::new(Shared {
+            id,
+            spec,
+            surroundings,
+            observer,
+            view: watch::Sender::new(view),
+            live: ArcSwapOption::empty(),
+            catalogue: ArcSwap::from_pointee(catalogue),
+            memory: RwLock::new(memory),
+            permits,
+            waiting: AtomicUsize::new(0),
+            checks: Checks::default(),
+            notes: Mutex::default(),
+        });
+        let (commands, receiver) = mpsc::channel(COMMANDS);
+        let task = OwnedTask::spawn(actor::run(shared.clone(), receiver));
+        Self { shared, commands, _task: Arc::new(task) }
+    }
+
+    pub(crate) fn id(&self) -> &ServerId {
+        &self.shared.id
+    }
+
+    pub(crate) fn spec(&self) -> &ServerSpec {
+        &self.shared.spec
+    }
+
+    pub(crate) fn view(&self) -> View {
+        self.shared.view.borrow().clone()
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.shared.view.borrow().state
+    }
+
+    pub(crate) fn catalogue(&self) -> Arc<ServerCatalogue> {
+        self.shared.catalogue.load_full()
+    }
+
+    pub(crate) fn live(&self) -> Option<Arc<Live>> {
+        self.shared.live.load_full()
+    }
+
+    pub(crate) fn memory(&self) -> Memory {
+        self.shared.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The name of what is spoken, or would be.
+    pub(crate) fn transport_name(&self) -> &'static str {
+        match &self.shared.spec.target {
+            Target::Http(_) => "streamable-http",
+            Target::Stdio(_) => "stdio",
+            Target::InProcess(_) => "in-process",
+        }
+    }
+
+    /// Opens it without anybody waiting.
+    pub(crate) async fn connect_quietly(&self) {
+        self.wish(Wish::Connect { lists: true, quiet: true }).await;
+    }
+
+    /// Opens it, with its lists or without, and waits for how that ends; joins what is under way.
+    ///
+    /// Cancel safety: dropping the future stops waiting; the connect goes on.
+    pub(crate) async fn connect(&self, lists: bool) -> View {
+        self.wish(Wish::Connect { lists, quiet: false }).await;
+        self.wait_for(|state| state.is_settled() || (!lists && matches!(state, State::Connected | State::Discovering)))
+            .await
+    }
+
+    /// Reads the lists anew and waits for the end of that.
+    ///
+    /// Cancel safety: dropping the future stops waiting; the discovery goes on.
+    pub(crate) async fn discover(&self) -> View {
+        self.wish(Wish::Discover).await;
+        self.wait_for(State::is_settled).await
+    }
+
+    /// Closes it and waits until it is closed; bounded by the stop ladder of a child.
+    ///
+    /// Cancel safety: dropping the future stops waiting; the close goes on.
+    pub(crate) async fn close(&self) {
+        self.wish(Wish::Close).await;
+    }
+
+    /// Waits until the state fits.
+    pub(crate) async fn wait_for(&self, fits: impl Fn(State) -> bool) -> View {
+        let mut view = self.shared.view.subscribe();
+        // The sender lives in `shared`, so the wait cannot fail.
+        view.wait_for(|view| fits(view.state)).await.map_or_else(|_| self.view(), |view| view.clone())
+    }
+
+    /// The open session; waits for one that is coming, and wakes a server that has failed, for up to `patience`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotReady`] when there is none in time, with the last failure as its cause.
+    pub(crate) async fn session(&self, patience: Duration) -> Result<Arc<Live>> {
+        if let Some(live) = self.live() {
+            return Ok(live);
+        }
+        self.wish(Wish::Needed).await;
+        let opened = self.wait_for(|state| !matches!(state, State::Connecting));
+        let _ = tokio::time::timeout(patience, opened).await;
+        self.live().ok_or_else(|| failure::not_ready(&self.shared.id, &self.view()))
+    }
+
+    /// A place among the calls under way; waits for one in the order of asking.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Overloaded`] when too many wait already.
+    pub(crate) async fn permit(&self) -> Result<SemaphorePermit<'_>> {
+        if let Ok(permit) = self.shared.permits.try_acquire() {
+            return Ok(permit);
+        }
+        let _place = Place::take(&self.shared)?;
+        self.shared.permits.acquire().await.map_err(|_| Error::new(ErrorKind::ServerClosed, "the server was removed"))
+    }
+
+    /// Keeps what was noticed when its tools were shaped for models, instead of what was noticed before.
+    pub(crate) fn note(&self, format: &'static str, warnings: Vec<Warning>) {
+        let mut notes = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.insert(format, warnings.into_iter().take(NOTES).collect());
+    }
+
+    /// What was worked around: in its lists, on its channel, and for models.
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
+        let mut warnings: Vec<Warning> = self.catalogue().warnings().cloned().collect();
+        if let Some(live) = self.live() {
+            warnings.extend(live.session.inbox.warnings());
+        }
+        let notes = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.extend(notes.values().flatten().cloned());
+        warnings
+    }
+
+    /// Waits until no call is under way, and lets none begin.
+    pub(crate) async fn drained(&self) {
+        let all = u32::try_from(self.shared.spec.limits.in_flight).unwrap_or(u32::MAX);
+        if self.shared.permits.acquire_many(all).await.is_ok() {
+            self.shared.permits.close();
+        }
+    }
+
+    /// The compiled schemas of its tools.
+    pub(crate) fn checks(&self) -> &Checks {
+        &self.shared.checks
+    }
+
+    /// Tells the task that a request found the server gone.
+    pub(crate) fn suspect(&self, generation: u64) {
+        // When the queue is full, the task has more telling news already.
+        let _ = self.commands.try_send(Command { wish: Wish::Suspect(generation), begun: None });
+    }
+
+    async fn wish(&self, wish: Wish) {
+        let (begun, has_begun) = oneshot::channel();
+        if self.commands.send(Command { wish, begun: Some(begun) }).await.is_ok() {
+            let _ = has_begun.await;
+        }
+    }
+}
+
+/// A place in the queue for a permit.
+struct Place<'a>(&'a AtomicUsize);
+
+impl<'a> Place<'a> {
+    fn take(shared: &'a Shared) -> Result<Self> {
+        let limit = shared.spec.limits.waiting;
+        if shared.waiting.fetch_add(1, Ordering::AcqRel) >= limit {
+            shared.waiting.fetch_sub(1, Ordering::AcqRel);
+            let text = format!("{limit} calls wait for this server already");
+            return Err(Error::new(ErrorKind::Overloaded, text).of(&shared.id).with(|data| {
+                data.retry_after = Some(Duration::from_secs(1));
+            }));
+        }
+        Ok(Self(&shared.waiting))
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,308 @@
+//! The machine as a table, and under random inputs.
+
+use super::*;
+
+const TRANSIENT: Failure = Failure::Transient { retry_after: None };
+
+/// A machine and its clock.
+struct Life {
+    machine: Machine,
+    now: Instant,
+}
+
+impl Life {
+    fn new(attempts: u32) -> Self {
+        Self { machine: Machine::new(&Retry::attempts(attempts), 7), now: Instant::now() }
+    }
+
+    fn step(&mut self, input: Input) -> Vec<Effect> {
+        let (machine, effects) = self.machine.clone().step(input, self.now);
+        self.machine = machine;
+        effects
+    }
+
+    fn generation(&self) -> u64 {
+        self.machine.generation()
+    }
+
+    fn opened(&mut self) -> Vec<Effect> {
+        let generation = self.generation();
+        self.step(Input::Opened { generation })
+    }
+
+    fn not_opened(&mut self, failure: Failure) -> Vec<Effect> {
+        let generation = self.generation();
+        self.step(Input::NotOpened { generation, failure })
+    }
+
+    fn discovered(&mut self) -> Vec<Effect> {
+        let generation = self.generation();
+        self.step(Input::Discovered { generation })
+    }
+
+    fn lost(&mut self) -> Vec<Effect> {
+        let generation = self.generation();
+        self.step(Input::Lost { generation, failure: TRANSIENT })
+    }
+
+    /// Lets the moment come that is waited for.
+    fn due(&mut self) -> Vec<Effect> {
+        self.now = self.machine.next_attempt().expect("nothing is waited for");
+        self.step(Input::Due)
+    }
+
+    fn ready() -> Self {
+        let mut life = Self::new(3);
+        life.step(Input::Connect { lists: true });
+        life.opened();
+        life.discovered();
+        assert_eq!(life.machine.state(), State::Ready);
+        life
+    }
+}
+
+#[test]
+fn a_connect_dials_lists_and_is_ready() {
+    let mut life = Life::new(3);
+    assert_eq!(life.step(Input::Connect { lists: true }), [Effect::Sleep, Effect::Dial(1)]);
+    assert_eq!((life.machine.state(), life.machine.attempt()), (State::Connecting, 1));
+    assert_eq!(life.opened(), [Effect::Discover(1)]);
+    assert_eq!(life.machine.state(), State::Discovering);
+    assert_eq!(life.discovered(), []);
+    assert_eq!((life.machine.state(), life.machine.attempt()), (State::Ready, 0));
+}
+
+#[test]
+fn a_second_connect_joins_the_first() {
+    let mut life = Life::new(3);
+    life.step(Input::Connect { lists: false });
+    assert_eq!(life.step(Input::Connect { lists: true }), []);
+    assert_eq!(life.opened(), [Effect::Discover(1)], "the second one wants the lists");
+}
+
+#[test]
+fn a_connect_without_lists_waits_for_somebody_to_ask() {
+    let mut life = Life::new(3);
+    life.step(Input::Connect { lists: false });
+    assert_eq!(life.opened(), []);
+    assert_eq!(life.machine.state(), State::Connected);
+    assert_eq!(life.step(Input::Discover), [Effect::Discover(1)]);
+}
+
+#[test]
+fn the_first_connect_is_tried_as_often_as_registered() {
+    let mut life = Life::new(3);
+    life.step(Input::Connect { lists: true });
+    for attempt in 1..3 {
+        let effects = life.not_opened(TRANSIENT);
+        assert!(matches!(effects[..], [Effect::WakeAt(_)]), "{effects:?}");
+        assert_eq!((life.machine.state(), life.machine.attempt()), (State::Connecting, attempt));
+        assert!(matches!(life.due()[..], [Effect::Sleep, Effect::Dial(_)]));
+    }
+    life.not_opened(TRANSIENT);
+    assert_eq!((life.machine.state(), life.machine.attempt()), (State::Failed, 3));
+}
+
+#[test]
+fn b039_the_wait_that_a_server_asks_for_is_obeyed() {
+    let mut life = Life::new(3);
+    life.step(Input::Connect { lists: true });
+    let retry_after = Some(Duration::from_secs(90));
+    assert_eq!(
+        life.not_opened(Failure::Transient { retry_after }),
+        [Effect::WakeAt(life.now + Duration::from_secs(90))]
+    );
+}
+
+#[test]
+fn what_would_fail_the_same_way_is_not_tried_again_at_once() {
+    let mut life = Life::new(3);
+    life.step(Input::Connect { lists: true });
+    life.not_opened(Failure::Permanent);
+    assert_eq!(life.machine.state(), State::Failed);
+}
+
+#[test]
+fn b041_a_failed_server_is_tried_again_at_growing_intervals() {
+    let mut life = Life::new(1);
+    life.step(Input::Connect { lists: true });
+    let mut waits = Vec::new();
+    for _ in 0..12 {
+        life.not_opened(TRANSIENT);
+        waits.push(life.machine.next_attempt().unwrap() - life.now);
+        life.due();
+    }
+    assert!((22..38).contains(&waits[0].as_secs()), "{waits:?}");
+    assert!(waits[1] > waits[0] && waits[2] > waits[1] && waits[4] > waits[2], "{waits:?}");
+    assert!(waits[6..].iter().all(|wait| (600..1200).contains(&wait.as_secs())), "{waits:?}");
+}
+
+#[test]
+fn b041_a_server_that_needs_a_sign_in_is_parked() {
+    let mut life = Life::new(3);
+    life.step(Input::Connect { lists: true });
+    assert_eq!(life.not_opened(Failure::SignIn), [Effect::Sleep]);
+    assert_eq!((life.machine.state(), life.machine.next_attempt()), (State::Authenticating, None));
+    assert_eq!(life.step(Input::Needed), []);
+    assert!(matches!(life.step(Input::Connect { lists: true })[..], [Effect::Sleep, Effect::Dial(_)]));
+}
+
+#[test]
+fn a_call_wakes_a_failed_server_but_not_in_a_storm() {
+    let mut life = Life::new(1);
+    life.step(Input::Connect { lists: true });
+    life.not_opened(Failure::Permanent);
+    assert_eq!(life.step(Input::Needed), [], "it has failed just now");
+    life.now += Duration::from_secs(1);
+    assert!(matches!(life.step(Input::Needed)[..], [Effect::Sleep, Effect::Dial(_)]));
+}
+
+#[test]
+fn a_loss_begins_the_way_back_and_its_end_is_failure() {
+    let mut life = Life::ready();
+    life.now += Duration::from_secs(6);
+    let effects = life.lost();
+    assert!(matches!(effects[..], [Effect::HangUp, Effect::WakeAt(_)]), "{effects:?}");
+    let mut dials = 0;
+    while life.machine.state() == State::Connecting {
+        life.due();
+        dials += 1;
+        life.not_opened(TRANSIENT);
+    }
+    assert_eq!((life.machine.state(), dials), (State::Failed, 5));
+}
+
+#[test]
+fn b043_a_connection_that_does_not_hold_does_not_reset_the_ladder() {
+    let mut life = Life::ready();
+    life.now += Duration::from_secs(6);
+    life.lost();
+    let mut dials = 0;
+    while life.machine.state() == State::Connecting {
+        life.due();
+        dials += 1;
+        life.opened();
+        life.discovered();
+        life.lost();
+    }
+    assert_eq!(dials, 5, "five attempts in all, although each one was ready for a moment");
+    assert_eq!(life.machine.state(), State::Failed);
+}
+
+#[test]
+fn answers_of_an_earlier_life_change_nothing() {
+    let mut life = Life::ready();
+    let old = life.generation();
+    life.step(Input::Close);
+    life.step(Input::Connect { lists: true });
+    for input in [
+        Input::Opened { generation: old },
+        Input::NotOpened { generation: old, failure: TRANSIENT },
+        Input::Discovered { generation: old },
+        Input::Lost { generation: old, failure: TRANSIENT },
+    ] {
+        assert_eq!(life.step(input), []);
+        assert_eq!(life.machine.phase(), Phase::Dialing);
+    }
+}
+
+#[test]
+fn several_wishes_for_the_lists_become_one_running_and_one_waiting() {
+    let mut life = Life::ready();
+    assert_eq!(life.step(Input::Discover).len(), 1);
+    assert_eq!(life.step(Input::Discover), []);
+    assert_eq!(life.step(Input::Discover), []);
+    assert_eq!(life.discovered().len(), 1);
+    assert_eq!(life.discovered(), []);
+    assert_eq!(life.machine.state(), State::Ready);
+}
+
+#[test]
+fn closing_twice_hangs_up_once() {
+    let mut life = Life::ready();
+    assert_eq!(life.step(Input::Close), [Effect::Sleep, Effect::HangUp]);
+    assert_eq!(life.step(Input::Close), []);
+    assert_eq!(life.step(Input::Due), []);
+    assert_eq!(life.machine.state(), State::Closed);
+}
+
+/// What the actor would see, kept to check that effects fit together.
+#[derive(Default)]
+struct World {
+    dialing: Option<u64>,
+    is_open: bool,
+    discovering: Option<u64>,
+    timer: Option<Instant>,
+}
+
+impl World {
+    fn carry_out(&mut self, effects: &[Effect]) {
+        for effect in effects {
+            match *effect {
+                Effect::Dial(generation) => {
+                    assert!(!self.is_open, "a second connection is dialled");
+                    assert_eq!(self.dialing, None, "two dials at once");
+                    self.dialing = Some(generation);
+                }
+                Effect::Discover(generation) => {
+                    assert!(self.is_open, "lists are asked for without a connection");
+                    self.discovering = Some(generation);
+                }
+                Effect::HangUp => {
+                    self.is_open = false;
+                    self.dialing = None;
+                    self.discovering = None;
+                }
+                Effect::WakeAt(moment) => self.timer = Some(moment),
+                Effect::Sleep => self.timer = None,
+            }
+        }
+    }
+}
+
+#[test]
+fn under_random_inputs_the_invariants_hold() {
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut life = Life::new(3);
+    let mut world = World::default();
+    for _ in 0..100_000 {
+        life.now += Duration::from_millis(random.u64(0..2000));
+        let generation = life.generation();
+        let failure = match random.u8(0..3) {
+            0 => Failure::Permanent,
+            1 => Failure::SignIn,
+            _ => TRANSIENT,
+        };
+        let input = match random.u8(0..9) {
+            0 => Input::Connect { lists: random.bool() },
+            1 => Input::Needed,
+            2 => Input::Discover,
+            3 if random.u8(0..4) == 0 => Input::Close,
+            4 if world.dialing.take_if(|dial| *dial == generation).is_some() => {
+                world.is_open = true;
+                Input::Opened { generation }
+            }
+            5 if world.dialing.take_if(|dial| *dial == generation).is_some() => {
+                Input::NotOpened { generation, failure }
+            }
+            6 if world.discovering.take_if(|known| *known == generation).is_some() => Input::Discovered { generation },
+            7 if world.is_open => Input::Lost { generation, failure },
+            _ => Input::Due,
+        };
+        let effects = life.step(input);
+        world.carry_out(&effects);
+
+        let machine = &life.machine;
+        assert_eq!(machine.state() == State::Closed, machine.phase() == Phase::Closed);
+        assert!(machine.attempt() <= 5, "attempts are bounded");
+        assert_eq!(machine.next_attempt().is_some(), world.timer.is_some(), "{:?} {input:?}", machine.phase());
+        match machine.phase() {
+            Phase::Dialing => assert!(world.dialing == Some(machine.generation()) && !world.is_open),
+            Phase::Connected | Phase::Ready => assert!(world.is_open && world.dialing.is_none()),
+            Phase::Discovering { .. } => assert!(world.is_open && world.discovering == Some(machine.generation())),
+            Phase::Closed | Phase::Waiting { .. } | Phase::SignIn | Phase::Failed { .. } => {
+                assert!(!world.is_open && world.dialing.is_none(), "{:?}", machine.phase());
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Wakes up: records become servers, with the last catalogue that was known of them. Nothing here waits for a server.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::entries::Merged;
+use super::persist::{self, Persist};
+use super::registry::{CorruptEntry, Registry, Slot};
+use super::{Inner, Manager};
+use crate::catalogue::{Listing, ServerCatalogue};
+use crate::connection::{Memory, Surroundings};
+use crate::error::{Error, ErrorKind, Result};
+use crate::id::ServerId;
+use crate::session::ServerFacts;
+use crate::session::lifecycle::Verdict;
+use crate::store::record::{CatalogueRecord, ServerRecord, Stored, read_all, read_servers};
+use crate::store::{Prefix, Store};
+use crate::tasks::Tasks;
+use crate::time::Timestamp;
+use crate::wire::Json;
+use crate::wire::model::{ListKind, items_page, tools_page};
+
+/// A manager with all that is registered in the store, connecting nothing.
+pub(super) async fn restore(surroundings: Surroundings, store: Arc<dyn Store>, namespace: &str) -> Result<Manager> {
+    let instance = Prefix::root().join("instances").join(namespace);
+    let records = read_servers(&*store, &instance).await?;
+    let catalogues = read_all::<CatalogueRecord>(&*store, &CatalogueRecord::place(&instance)).await?;
+    let mut catalogues: HashMap<String, CatalogueRecord> = catalogues
+        .into_iter()
+        // A catalogue that cannot be read is only not shown until the next one is.
+        .filter_map(|stored| Some((stored.key.name().to_string(), stored.document.ok()?)))
+        .collect();
+    let merged = Merged::default();
+    let inner = Arc::new(Inner {
+        surroundings: Arc::new(surroundings),
+        store,
+        instance,
+        registry: Registry::default(),
+        registering: tokio::sync::Mutex::new(()),
+        merged: merged.clone(),
+        persist: Arc::new(Persist::new(merged)),
+        tasks: Tasks::new(),
+        is_shut_down: AtomicBool::new(false),
+    });
+    for (id, stored) in records {
+        let slot = inner.slot_of(&id, stored, catalogues.remove(id.as_str()));
+        inner.registry.insert(id, slot);
+    }
+    inner.tasks.spawn(persist::run(inner.persist.clone(), Arc::downgrade(&inner)));
+    Ok(Manager { inner })
+}
+
+impl Inner {
+    fn slot_of(
+        self: &Arc<Self>,
+        id: &ServerId,
+        stored: Stored<ServerRecord>,
+        catalogue: Option<CatalogueRecord>,
+    ) -> Slot {
+        let record = match stored.document {
+            Ok(record) => record,
+            Err(corrupt) => {
+                tracing::warn!(server = %id, "the registration of a server cannot be read");
+                let error = Error::new(ErrorKind::Store, "its registration cannot be read")
+                    .of(id)
+                    .because(corrupt)
+                    .hint("remove the server and add it anew");
+                return Slot::Corrupt(Arc::new(CorruptEntry { error, at: Timestamp::now() }));
+            }
+        };
+        let verdict = record.era.map(|era| Verdict {
+            era: era.era,
+            version: era.protocol_version,
+            discover: record.discover_result,
+            at: era.at,
+        });
+        let facts = catalogue.as_ref().map(facts_of).unwrap_or_default();
+        let catalogue = catalogue.map(catalogue_of).unwrap_or_default();
+        let mut spec = record.spec;
+        spec.id = Some(id.clone());
+        let entry = self.make(id.clone(), spec, record.position, (Memory { verdict, facts }, catalogue));
+        entry.version.store(stored.version, Ordering::Release);
+        Slot::Server(entry)
+    }
+}
+
+fn facts_of(record: &CatalogueRecord) -> ServerFacts {
+    ServerFacts {
+        capabilities: record.capabilities.clone(),
+        info: record.server_info.clone(),
+        instructions: record.instructions.clone(),
+    }
+}
+
+/// The catalogue of a record, marked as the last one known.
+fn catalogue_of(record: CatalogueRecord) -> ServerCatalogue {
+    let mut catalogue = ServerCatalogue::default();
+    let states = record.lists;
+    if let Ok(page) = tools_page(&as_result(ListKind::Tools, &record.tools)) {
+        catalogue.set_tools(Listing { items: page.items, state: states.tools }, Vec::new());
+    }
+    let lists = [
+        (ListKind::Prompts, record.prompts, states.prompts),
+        (ListKind::Resources, record.resources, states.resources),
+        (ListKind::ResourceTemplates, record.resource_templates, states.resource_templates),
+    ];
+    for (kind, items, state) in lists {
+        if let Ok(page) = items_page(&as_result(kind, &items), kind) {
+            catalogue.set_items(kind, Listing { items: page.items, state }, Vec::new());
+        }
+    }
+    catalogue.stale(true)
+}
+
+/// The items in the shape of a page, so that they are read in the same way.
+fn as_result(kind: ListKind, items: &[Json]) -> Json {
+    let mut text = format!("{{\"{}\":[", kind.member());
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        text.push_str(item.as_str());
+    }
+    text.push_str("]}");
+    Json::trusted(text)
+}

@@ -1,0 +1,257 @@
+//! What a server says unasked: pings are answered, progress restarts deadlines, change notices wake the connection's task,
+//! logs become events, and odd things are counted.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::error::RpcError;
+use crate::event::{EventKind, EventLog};
+use crate::id::ServerId;
+use crate::status::{Warning, clean};
+use crate::transport::Receiver;
+use crate::wire::model::{ListKind, member};
+use crate::wire::{Json, Message, message};
+
+/// How many different odd things are told apart.
+const ODD_KINDS: usize = 20;
+
+/// The receiving side of one session.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    server: ServerId,
+    events: Arc<EventLog>,
+    /// Deadlines of requests under way, by progress token, which is the request's id.
+    progress: Mutex<HashMap<u64, Arc<Deadline>>>,
+    odd: Mutex<BTreeMap<String, u64>>,
+    changed: AtomicU8,
+    change: Notify,
+}
+
+/// The lists that a server announced as changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Changed(u8);
+
+impl Changed {
+    fn bit(kind: ListKind) -> u8 {
+        match kind {
+            ListKind::Tools => 1,
+            ListKind::Prompts => 2,
+            // Templates have no notice of their own: they change with the resources.
+            ListKind::Resources | ListKind::ResourceTemplates => 4,
+        }
+    }
+
+    /// Whether that list was announced.
+    pub(crate) fn has(self, kind: ListKind) -> bool {
+        self.0 & Self::bit(kind) != 0
+    }
+
+    /// The lists of both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Every list.
+    pub(crate) const ALL: Self = Self(7);
+}
+
+/// When a request is given up: each progress report puts it off, up to a limit.
+#[derive(Debug)]
+pub(crate) struct Deadline {
+    due: Mutex<Instant>,
+    timeout: Duration,
+    limit: Instant,
+}
+
+impl Deadline {
+    /// A deadline `timeout` from now, that progress can put off until `max` from now.
+    pub(crate) fn new(timeout: Duration, max: Duration) -> Self {
+        let now = Instant::now();
+        let limit = now + max;
+        Self { due: Mutex::new((now + timeout).min(limit)), timeout, limit }
+    }
+
+    /// When the request is given up, as things stand.
+    pub(crate) fn due(&self) -> Instant {
+        *self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put_off(&self) {
+        *self.due.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now() + self.timeout).min(self.limit);
+    }
+}
+
+impl Inbox {
+    pub(crate) fn new(server: ServerId, events: Arc<EventLog>) -> Self {
+        Self {
+            server,
+            events,
+            progress: Mutex::default(),
+            odd: Mutex::default(),
+            changed: AtomicU8::new(0),
+            change: Notify::new(),
+        }
+    }
+
+    /// Lets progress reports with the token `id` put off `deadline`.
+    pub(super) fn watch(&self, id: u64, deadline: Arc<Deadline>) {
+        self.progress().insert(id, deadline);
+    }
+
+    pub(super) fn unwatch(&self, id: u64) {
+        self.progress().remove(&id);
+    }
+
+    /// Waits for a change notice; gives all lists announced since the last time.
+    ///
+    /// Cancel safety: no notice is lost.
+    pub(crate) async fn changed(&self) -> Changed {
+        loop {
+            let bits = self.changed.swap(0, Ordering::AcqRel);
+            if bits != 0 {
+                return Changed(bits);
+            }
+            self.change.notified().await;
+        }
+    }
+
+    /// The odd things seen so far.
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
+        let odd = self.odd.lock().unwrap_or_else(PoisonError::into_inner);
+        let warning = |(what, count): (&String, &u64)| {
+            let mut warning = Warning::new("odd_message", format!("the server sent {what}"), None);
+            warning.count = *count;
+            warning
+        };
+        odd.iter().map(warning).collect()
+    }
+
+    fn progress(&self) -> MutexGuard<'_, HashMap<u64, Arc<Deadline>>> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn request(method: &str) -> Result<Json, RpcError> {
+        match method {
+            "ping" => Ok(Json::empty_object()),
+            _ => Err(RpcError::new(message::METHOD_NOT_FOUND, format!("this client does not offer `{method}`"), None)),
+        }
+    }
+
+    fn notification(&self, method: &str, params: Option<&Json>) {
+        match method {
+            "notifications/progress" => {
+                let token = params.and_then(|params| member(params, "progressToken"));
+                let id = token.and_then(|token| token.as_str().trim_matches('"').parse().ok());
+                if let Some(deadline) = id.and_then(|id: u64| self.progress().get(&id).cloned()) {
+                    deadline.put_off();
+                }
+            }
+            "notifications/tools/list_changed" => self.announce(ListKind::Tools),
+            "notifications/prompts/list_changed" => self.announce(ListKind::Prompts),
+            "notifications/resources/list_changed" => self.announce(ListKind::Resources),
+            "notifications/message" => {
+                let level = params.and_then(|params| member(params, "level")).map(|level| level.to_value());
+                let logger = params.and_then(|params| member(params, "logger")).map(|logger| logger.to_value());
+                let payload = serde_json::json!({ "level": level, "logger": logger });
+                self.events.emit(EventKind::Log, Some(&self.server), payload);
+            }
+            _ => tracing::debug!(server = %self.server, method, "a notification was passed over"),
+        }
+    }
+
+    fn announce(&self, kind: ListKind) {
+        self.changed.fetch_or(Changed::bit(kind), Ordering::AcqRel);
+        self.change.notify_one();
+    }
+}
+
+impl Receiver for Inbox {
+    fn receive(&self, message: Message) -> Option<Bytes> {
+        match message {
+            Message::Request { id, method, .. } => {
+                let outcome = Self::request(&method);
+                Some(message::response(&id, outcome.as_ref()))
+            }
+            Message::Notification { method, params } => {
+                self.notification(&method, params.as_ref());
+                None
+            }
+            Message::Response { .. } => {
+                self.odd("an unmatched reply");
+                None
+            }
+        }
+    }
+
+    fn odd(&self, what: &str) {
+        tracing::debug!(server = %self.server, what, "something odd on the channel");
+        let mut odd = self.odd.lock().unwrap_or_else(PoisonError::into_inner);
+        let what = if odd.len() < ODD_KINDS { clean(what) } else { "other odd messages".to_owned() };
+        *odd.entry(what).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inbox() -> Inbox {
+        Inbox::new(ServerId::parse("a").unwrap(), Arc::new(EventLog::new()))
+    }
+
+    fn receive(inbox: &Inbox, text: &'static str) -> Option<Bytes> {
+        inbox.receive(Message::parse(&Bytes::from_static(text.as_bytes())).unwrap())
+    }
+
+    #[test]
+    fn b049_pings_are_answered_under_the_id_they_came_with() {
+        for id in ["7", "\"x\""] {
+            let ping = Box::leak(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#).into_boxed_str());
+            let answer = receive(&inbox(), ping).unwrap();
+            assert_eq!(answer, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+        }
+        let answer = receive(&inbox(), r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#).unwrap();
+        assert!(std::str::from_utf8(&answer).unwrap().contains("-32601"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn progress_puts_a_deadline_off_up_to_its_limit() {
+        let inbox = inbox();
+        let start = Instant::now();
+        let deadline = Arc::new(Deadline::new(Duration::from_secs(10), Duration::from_secs(25)));
+        inbox.watch(3, deadline.clone());
+        for seconds in [10, 19, 25, 25] {
+            assert_eq!(deadline.due() - start, Duration::from_secs(seconds));
+            tokio::time::advance(Duration::from_secs(9)).await;
+            receive(&inbox, r#"{"method":"notifications/progress","params":{"progressToken":"3","progress":1}}"#);
+        }
+        inbox.unwatch(3);
+    }
+
+    #[tokio::test]
+    async fn change_notices_are_gathered() {
+        let inbox = inbox();
+        receive(&inbox, r#"{"method":"notifications/tools/list_changed"}"#);
+        receive(&inbox, r#"{"method":"notifications/resources/list_changed"}"#);
+        let changed = inbox.changed().await;
+        assert!(changed.has(ListKind::Tools) && changed.has(ListKind::ResourceTemplates));
+        assert!(!changed.has(ListKind::Prompts));
+    }
+
+    #[test]
+    fn odd_things_are_counted_within_a_bound() {
+        let inbox = inbox();
+        for index in 0..100 {
+            inbox.odd(&format!("a line {index}"));
+        }
+        let warnings = inbox.warnings();
+        assert_eq!(warnings.len(), ODD_KINDS + 1);
+        assert_eq!(warnings.iter().map(|warning| warning.count).sum::<u64>(), 100);
+    }
+}

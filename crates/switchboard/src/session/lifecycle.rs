@@ -1,0 +1,429 @@
+//! Opens a connection: finds out the server's era and does its handshake.
+//!
+//! A server is asked `server/discover` first. What it makes of that decides (specification 2026-07-28, "Versioning",
+//! "Backward Compatibility"); the table is in [`judge`]. The verdict is kept with the registration and trusted next time.
+
+use std::time::Duration;
+
+use super::request::{Request, RequestError};
+use super::{Identity, Link, ServerFacts, Session};
+use crate::spec::{EraChoice, Timeouts};
+use crate::time::Timestamp;
+use crate::transport::{Dialect, Receiver as _, Transport, TransportError};
+use crate::wire::message::{self, Params};
+use crate::wire::model::member;
+use crate::wire::{Era, Json, meta, version};
+
+/// How long a legacy verdict is trusted before the server is asked again.
+const LEGACY_TRUST: Duration = Duration::from_secs(24 * 3600);
+
+/// What is known of a server's era from an earlier life.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Verdict {
+    /// The era.
+    pub(crate) era: Era,
+    /// The revision spoken last.
+    pub(crate) version: String,
+    /// The discover result, of modern servers.
+    pub(crate) discover: Option<Json>,
+    /// When it was found out.
+    pub(crate) at: Timestamp,
+}
+
+impl Verdict {
+    /// The verdict that a session stands for.
+    pub(crate) fn of(session: &Session) -> Self {
+        Self {
+            era: session.era,
+            version: session.version.to_owned(),
+            discover: session.discover.clone(),
+            at: Timestamp::now(),
+        }
+    }
+
+    /// Whether it can be relied on without asking again.
+    fn is_fresh(&self, now: Timestamp) -> bool {
+        let trust = match self.era {
+            Era::Legacy => LEGACY_TRUST,
+            Era::Modern => {
+                let ttl = self.discover.as_ref().and_then(|discover| member(discover, "ttlMs"));
+                // A result that does not say how long it holds is relied on until it fails.
+                ttl.and_then(|ttl| ttl.read::<f64>().ok()).map_or(Duration::MAX, |millis| {
+                    Duration::try_from_secs_f64(millis.max(0.0) / 1000.0).unwrap_or(Duration::MAX)
+                })
+            }
+        };
+        now < self.at.after(trust)
+    }
+}
+
+/// Why a connection could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    /// A request of the handshake failed.
+    #[error("the handshake failed at `{step}`")]
+    Step {
+        /// The request.
+        step: &'static str,
+        /// Why.
+        #[source]
+        source: RequestError,
+    },
+    /// The way to the server could not be opened.
+    #[error(transparent)]
+    Dial(TransportError),
+    /// No revision is spoken by both sides.
+    #[error("the server speaks {theirs}, and this client speaks {ours}")]
+    NoCommonVersion {
+        /// The server's.
+        theirs: String,
+        /// Ours.
+        ours: String,
+    },
+    /// The server's answer to the handshake cannot be used.
+    #[error("the server's answer to `{step}` cannot be used: {why}")]
+    Unusable {
+        /// The request.
+        step: &'static str,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+impl OpenError {
+    /// The handshake was not done in time.
+    pub(crate) fn late(limit: Duration) -> Self {
+        let source = RequestError::Timeout { method: "the handshake".to_owned(), after: limit, unmatched: 0 };
+        Self::Step { step: "handshake", source }
+    }
+
+    fn step(step: &'static str) -> impl Fn(RequestError) -> Self {
+        move |source| Self::Step { step, source }
+    }
+
+    fn no_common<T: AsRef<str>>(theirs: &[T]) -> Self {
+        let quoted = theirs.iter().map(|version| format!("`{}`", version.as_ref().escape_debug())).collect::<Vec<_>>();
+        let ours = std::iter::once(version::MODERN).chain(version::LEGACY).map(|version| format!("`{version}`"));
+        Self::NoCommonVersion { theirs: quoted.join(", "), ours: ours.collect::<Vec<_>>().join(", ") }
+    }
+}
+
+/// Opens connections to one server.
+pub(crate) struct Opening<'a> {
+    /// Makes a new way to the server.
+    pub(crate) dial: &'a (dyn Fn() -> Result<Link, TransportError> + Send + Sync),
+    /// Who we are.
+    pub(crate) identity: &'a Identity,
+    /// The server's time limits.
+    pub(crate) timeouts: &'a Timeouts,
+    /// How the era is chosen.
+    pub(crate) choice: EraChoice,
+}
+
+/// What a probe said of the server.
+#[derive(Debug)]
+enum Probed {
+    /// Modern, with its discover result.
+    Modern(Json),
+    /// Legacy.
+    Legacy(Because),
+    /// Modern, but to be asked again in the revision that both speak.
+    AskAgain,
+}
+
+/// Why a server was taken for a legacy one, as far as it matters for what comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Because {
+    /// It answered.
+    Answered,
+    /// It did not answer in time.
+    Silent,
+    /// Its pipe is closed: it must be started again.
+    Gone,
+}
+
+impl Opening<'_> {
+    /// Opens a connection, relying on `known` where that is still good.
+    pub(crate) async fn open(&self, known: Option<&Verdict>) -> Result<Session, OpenError> {
+        let is_allowed = |era| match self.choice {
+            EraChoice::Auto => true,
+            EraChoice::Modern => era == Era::Modern,
+            EraChoice::Legacy => era == Era::Legacy,
+        };
+        if self.choice == EraChoice::Legacy {
+            return self.legacy(self.link()?).await;
+        }
+        let Some(known) = known.filter(|known| version::known(&known.version).is_some_and(|(_, era)| is_allowed(era)))
+        else {
+            return self.open_unknown().await;
+        };
+        match (&known.discover, known.era) {
+            (Some(discover), Era::Modern) if known.is_fresh(Timestamp::now()) => {
+                let mut session = self.modern(self.link()?, discover.clone());
+                session.is_trusted = true;
+                Ok(session)
+            }
+            (_, Era::Legacy) if known.is_fresh(Timestamp::now()) => match self.legacy(self.link()?).await {
+                Err(error) if is_doubtful(&error) => self.open_unknown().await,
+                outcome => outcome,
+            },
+            _ => self.open_unknown().await,
+        }
+    }
+
+    async fn open_unknown(&self) -> Result<Session, OpenError> {
+        let link = self.link()?;
+        let because = match self.probe(&link).await? {
+            Probed::Modern(discover) => return Ok(self.modern(link, discover)),
+            Probed::Legacy(because) => because,
+            Probed::AskAgain => match self.probe(&link).await? {
+                Probed::Modern(discover) => return Ok(self.modern(link, discover)),
+                Probed::Legacy(because) => because,
+                Probed::AskAgain => return Err(OpenError::no_common(&[version::MODERN])),
+            },
+        };
+        if self.choice == EraChoice::Modern {
+            let why = "it does not say that the server speaks a modern revision, which its registration asks for";
+            return Err(OpenError::Unusable { step: "server/discover", why });
+        }
+        let link = if because == Because::Gone { self.link()? } else { link };
+        let was_probed = because != Because::Gone && matches!(link.transport, Transport::Pipe(_));
+        match self.legacy(link).await {
+            // It may be one of those that end at a method they do not know, only later than we waited.
+            Err(error) if was_probed && is_pipe_end(&error) => self.legacy(self.link()?).await,
+            // It was slow to start, and refuses a legacy handshake: it may be modern after all.
+            Err(OpenError::Step { source: RequestError::Rpc(_), .. }) if because == Because::Silent => {
+                let link = self.link()?;
+                match self.probe(&link).await? {
+                    Probed::Modern(discover) => Ok(self.modern(link, discover)),
+                    _ => self.legacy(link).await,
+                }
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn link(&self) -> Result<Link, OpenError> {
+        (self.dial)().map_err(OpenError::Dial)
+    }
+
+    async fn probe(&self, link: &Link) -> Result<Probed, OpenError> {
+        let identity = self.identity;
+        let meta = meta::envelope(version::MODERN, &identity.info, &identity.capabilities);
+        let request = Request::new("server/discover", Params::new(), self.timeouts.probe);
+        let outcome = link.request(Dialect::Modern(version::MODERN), &meta, request).await;
+        judge(outcome, matches!(link.transport, Transport::Pipe(_)))
+    }
+
+    fn modern(&self, link: Link, discover: Json) -> Session {
+        let facts = ServerFacts::read(&discover);
+        let mut session = Session::new(link, (version::MODERN, Era::Modern), facts, self.identity);
+        session.discover = Some(discover);
+        session
+    }
+
+    /// The handshake of the legacy era.
+    async fn legacy(&self, link: Link) -> Result<Session, OpenError> {
+        let mut offer = version::LEGACY[0];
+        let mut older = version::LEGACY[1..].iter();
+        let mut was_told = false;
+        let result = loop {
+            match self.initialize(&link, offer).await {
+                Ok(result) => break result,
+                // Some servers end the exchange without a word when they do not know the revision.
+                Err(RequestError::Transport(TransportError::NoAnswer(what))) => match older.next() {
+                    Some(next) => offer = next,
+                    None => {
+                        let source = TransportError::NoAnswer(what).into();
+                        return Err(OpenError::Step { step: "initialize", source });
+                    }
+                },
+                Err(RequestError::Rpc(rpc)) if !was_told && supported(rpc.data.as_ref()).is_some() => {
+                    was_told = true;
+                    let offered = supported(rpc.data.as_ref()).unwrap_or_default();
+                    offer = version::common_legacy(&offered).ok_or_else(|| OpenError::no_common(&offered))?;
+                }
+                Err(error) => return Err(OpenError::step("initialize")(error)),
+            }
+        };
+        let unusable = |why| OpenError::Unusable { step: "initialize", why };
+        let agreed = member(&result, "protocolVersion").and_then(|version| version.read::<String>().ok());
+        let agreed = agreed.ok_or_else(|| unusable("it names no protocol version"))?;
+        let (version, era) = version::known(&agreed).ok_or_else(|| OpenError::no_common(&[&agreed]))?;
+        if era != Era::Legacy {
+            return Err(unusable("it names a revision that has no such handshake"));
+        }
+        let session = Session::new(link, (version, era), ServerFacts::read(&result), self.identity);
+        match session.notify(message::notification("notifications/initialized", Params::new(), "")).await {
+            Ok(()) => {}
+            // The server has agreed already; what it makes of this notice is its own affair.
+            Err(TransportError::Status(error)) if error.status < 500 && error.status != 401 => {
+                session.inbox.odd(&format!("HTTP {} in answer to `notifications/initialized`", error.status));
+            }
+            Err(error) => return Err(OpenError::step("notifications/initialized")(error.into())),
+        }
+        Ok(session)
+    }
+
+    async fn initialize(&self, link: &Link, offer: &'static str) -> Result<Json, RequestError> {
+        let params = Params::new()
+            .text("protocolVersion", offer)
+            .json("capabilities", &self.identity.capabilities)
+            .json("clientInfo", &self.identity.info);
+        link.request(Dialect::Handshake, "", Request::new("initialize", params, self.timeouts.connect)).await
+    }
+}
+
+/// What an answer to the probe says of the server's era.
+fn judge(outcome: Result<Json, RequestError>, is_pipe: bool) -> Result<Probed, OpenError> {
+    let failed = OpenError::step("server/discover");
+    let error = match outcome {
+        Ok(result) => {
+            let offered = member(&result, "supportedVersions").and_then(|list| list.read::<Vec<String>>().ok());
+            let is_modern = offered.is_some_and(|offered| version::common_modern(&offered).is_some());
+            return Ok(if is_modern { Probed::Modern(result) } else { Probed::Legacy(Because::Answered) });
+        }
+        Err(error) => error,
+    };
+    match &error {
+        RequestError::Rpc(rpc) if rpc.code == message::UNSUPPORTED_VERSION => {
+            let offered = supported(rpc.data.as_ref()).unwrap_or_default();
+            if version::common_modern(&offered).is_some() {
+                return Ok(Probed::AskAgain);
+            }
+            if version::common_legacy(&offered).is_none() && offered.iter().any(|date| version::is_modern_date(date)) {
+                return Err(OpenError::no_common(&offered));
+            }
+            Ok(Probed::Legacy(Because::Answered))
+        }
+        RequestError::Rpc(_) => Ok(Probed::Legacy(Because::Answered)),
+        RequestError::Timeout { .. } => Ok(Probed::Legacy(Because::Silent)),
+        RequestError::NoTurn { .. } | RequestError::Refused(_) => Err(failed(error)),
+        RequestError::Transport(transport) => match transport {
+            TransportError::NoAnswer(_) => Ok(Probed::Legacy(Because::Answered)),
+            TransportError::Status(status) if is_era_status(status.status) => Ok(Probed::Legacy(Because::Answered)),
+            TransportError::Lost(_) | TransportError::Exited(_) if is_pipe => Ok(Probed::Legacy(Because::Gone)),
+            _ => Err(failed(error)),
+        },
+    }
+}
+
+/// Statuses with which servers answer a method or a header that they do not know. Others say nothing about the era.
+fn is_era_status(status: u16) -> bool {
+    (400..500).contains(&status) && !matches!(status, 401 | 403 | 408 | 425 | 429)
+}
+
+/// The revisions in the data of an error about revisions.
+fn supported(data: Option<&Json>) -> Option<Vec<String>> {
+    member(data?, "supported")?.read().ok()
+}
+
+/// Whether a trusted verdict may be to blame for a failure.
+fn is_doubtful(error: &OpenError) -> bool {
+    match error {
+        OpenError::Step { source, .. } => match source {
+            RequestError::Rpc(_) => true,
+            RequestError::Timeout { .. } | RequestError::NoTurn { .. } | RequestError::Refused(_) => false,
+            RequestError::Transport(error) => match error {
+                TransportError::Status(status) => is_era_status(status.status),
+                TransportError::NoAnswer(_) => true,
+                TransportError::Exited(_) | TransportError::Lost(_) => false,
+                _ => false,
+            },
+        },
+        OpenError::NoCommonVersion { .. } | OpenError::Unusable { .. } => true,
+        OpenError::Dial(_) => false,
+    }
+}
+
+fn is_pipe_end(error: &OpenError) -> bool {
+    let is_end = |error: &RequestError| {
+        matches!(error, RequestError::Transport(TransportError::Lost(_) | TransportError::Exited(_)))
+    };
+    matches!(error, OpenError::Step { source, .. } if is_end(source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::RpcError;
+    use crate::transport::StatusError;
+
+    fn json(text: &str) -> Json {
+        text.parse().unwrap()
+    }
+
+    fn verdict(outcome: Result<Json, RequestError>, is_pipe: bool) -> String {
+        match judge(outcome, is_pipe) {
+            Ok(Probed::Modern(_)) => "modern".to_owned(),
+            Ok(Probed::Legacy(because)) => format!("legacy {because:?}"),
+            Ok(Probed::AskAgain) => "again".to_owned(),
+            Err(_) => "error".to_owned(),
+        }
+    }
+
+    fn rpc(code: i64, data: Option<&str>) -> Result<Json, RequestError> {
+        Err(RequestError::Rpc(RpcError::new(code, "no", data.map(json))))
+    }
+
+    fn status(status: u16) -> Result<Json, RequestError> {
+        Err(TransportError::Status(Box::new(StatusError { status, ..StatusError::default() })).into())
+    }
+
+    #[test]
+    fn the_probe_decides_the_era() {
+        let table = [
+            (Ok(json(r#"{"supportedVersions":["2026-07-28","2025-11-25"]}"#)), "modern"),
+            (Ok(json(r#"{"supportedVersions":["2025-11-25"]}"#)), "legacy Answered"),
+            (Ok(json("{}")), "legacy Answered"),
+            (rpc(-32022, Some(r#"{"supported":["2026-07-28"]}"#)), "again"),
+            (rpc(-32022, Some(r#"{"supported":["2027-05-05"]}"#)), "error"),
+            (rpc(-32022, Some(r#"{"supported":["2025-06-18"]}"#)), "legacy Answered"),
+            (rpc(-32022, None), "legacy Answered"),
+            (rpc(-32601, None), "legacy Answered"),
+            (rpc(-32001, None), "legacy Answered"),
+            (status(400), "legacy Answered"),
+            (status(404), "legacy Answered"),
+            (status(401), "error"),
+            (status(403), "error"),
+            (status(429), "error"),
+            (status(500), "error"),
+            (Err(TransportError::NoAnswer("the event stream").into()), "legacy Answered"),
+            (Err(TransportError::NotMcp("html".to_owned()).into()), "error"),
+            (Err(TransportError::Connect("refused".into()).into()), "error"),
+        ];
+        for (outcome, expected) in table {
+            let shown = format!("{outcome:?}");
+            assert_eq!(verdict(outcome, false), expected, "{shown}");
+        }
+    }
+
+    #[test]
+    fn an_ended_pipe_means_legacy_and_a_broken_http_connection_means_nothing() {
+        let lost = || Err(TransportError::Lost("eof".into()).into());
+        assert_eq!(verdict(lost(), true), "legacy Gone");
+        assert_eq!(verdict(lost(), false), "error");
+        let late = || {
+            Err(RequestError::Timeout { method: "server/discover".into(), after: Duration::from_secs(5), unmatched: 0 })
+        };
+        assert_eq!(verdict(late(), true), "legacy Silent");
+        assert_eq!(verdict(late(), false), "legacy Silent");
+    }
+
+    #[test]
+    fn verdicts_are_trusted_for_as_long_as_they_hold() {
+        let at = Timestamp::from_millis(1_000_000);
+        let modern = |discover: &str| Verdict {
+            era: Era::Modern,
+            version: version::MODERN.into(),
+            discover: Some(json(discover)),
+            at,
+        };
+        assert!(modern(r#"{"ttlMs":60000}"#).is_fresh(at.after(Duration::from_secs(59))));
+        assert!(!modern(r#"{"ttlMs":60000}"#).is_fresh(at.after(Duration::from_secs(61))));
+        assert!(modern("{}").is_fresh(at.after(Duration::from_secs(86_400))));
+        let legacy = Verdict { era: Era::Legacy, version: "2025-11-25".into(), discover: None, at };
+        assert!(legacy.is_fresh(at.after(Duration::from_secs(3600))));
+        assert!(!legacy.is_fresh(at.after(Duration::from_secs(90_000))));
+    }
+}

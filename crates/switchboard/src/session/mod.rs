@@ -1,0 +1,126 @@
+//! One life of a connection: the handshake of either era, requests with their deadlines, and what the server says unasked.
+
+pub(crate) mod incoming;
+pub(crate) mod lifecycle;
+pub(crate) mod request;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+
+use self::incoming::Inbox;
+use crate::transport::{Dialect, Transport};
+use crate::wire::model::member;
+use crate::wire::{Era, Json, message, meta};
+
+/// Who we are, as servers are told.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    /// `clientInfo`: our name and version.
+    pub(crate) info: Json,
+    /// What we offer to servers.
+    pub(crate) capabilities: Json,
+}
+
+/// What a server said of itself when the connection was opened.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ServerFacts {
+    /// `capabilities`, as it came.
+    pub(crate) capabilities: Option<Json>,
+    /// `serverInfo`, as it came.
+    pub(crate) info: Option<Json>,
+    /// `instructions`.
+    pub(crate) instructions: Option<String>,
+}
+
+impl ServerFacts {
+    /// The facts in an `initialize` or `server/discover` result.
+    fn read(result: &Json) -> Self {
+        let text = |json: Json| json.read::<String>().ok();
+        let in_meta = || member(&member(result, "_meta")?, meta::SERVER_INFO);
+        Self {
+            capabilities: member(result, "capabilities").filter(Json::is_object),
+            info: member(result, "serverInfo").or_else(in_meta).filter(Json::is_object),
+            instructions: member(result, "instructions").and_then(text),
+        }
+    }
+
+    /// Whether the server offers `capability`.
+    pub(crate) fn offers(&self, capability: &str) -> bool {
+        self.capabilities.as_ref().and_then(|all| member(all, capability)).is_some_and(|one| !one.is_null())
+    }
+
+    /// Whether the server announces changes of the list behind `capability`.
+    pub(crate) fn announces_changes(&self, capability: &str) -> bool {
+        let one = self.capabilities.as_ref().and_then(|all| member(all, capability));
+        one.and_then(|one| member(&one, "listChanged")).is_some_and(|flag| flag.as_str() == "true")
+    }
+}
+
+/// An open connection: a transport, and what was agreed on over it.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) transport: Transport,
+    pub(crate) facts: ServerFacts,
+    /// The revision spoken.
+    pub(crate) version: &'static str,
+    pub(crate) era: Era,
+    /// The discover result, of modern servers.
+    pub(crate) discover: Option<Json>,
+    /// Whether it was opened on the word of an earlier life, without asking the server anything.
+    pub(crate) is_trusted: bool,
+    pub(crate) inbox: Arc<Inbox>,
+    ids: AtomicU64,
+    /// The inside of `_meta` that each request carries.
+    meta: String,
+}
+
+impl Session {
+    /// A session whose ids begin behind those that the handshake used.
+    fn new(link: Link, (version, era): (&'static str, Era), facts: ServerFacts, identity: &Identity) -> Self {
+        let meta = match era {
+            Era::Modern => meta::envelope(version, &identity.info, &identity.capabilities),
+            Era::Legacy => String::new(),
+        };
+        let Link { transport, inbox, ids } = link;
+        Self { transport, facts, version, era, discover: None, is_trusted: false, inbox, ids, meta }
+    }
+
+    pub(crate) fn dialect(&self) -> Dialect {
+        match self.era {
+            Era::Modern => Dialect::Modern(self.version),
+            Era::Legacy => Dialect::Legacy(self.version),
+        }
+    }
+
+    /// Sends a notification.
+    pub(crate) async fn notify(&self, text: Bytes) -> Result<(), crate::transport::TransportError> {
+        self.transport.notify(self.dialect(), text).await
+    }
+}
+
+/// A transport with nothing agreed on yet.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) transport: Transport,
+    pub(crate) inbox: Arc<Inbox>,
+    ids: AtomicU64,
+}
+
+impl Link {
+    pub(crate) fn new(transport: Transport, inbox: Arc<Inbox>) -> Self {
+        // Ids begin at 1, so that a server that always answers with 0 never answers the wrong request.
+        Self { transport, inbox, ids: AtomicU64::new(1) }
+    }
+}
+
+fn next_id(ids: &AtomicU64) -> u64 {
+    ids.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The notice that a request is not wanted any more.
+fn cancelled(id: u64, reason: &str) -> Bytes {
+    let params = message::Params::new().json("requestId", &Json::trusted(id.to_string())).text("reason", reason);
+    message::notification("notifications/cancelled", params, "")
+}

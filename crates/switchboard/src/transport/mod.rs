@@ -1,0 +1,224 @@
+//! How messages get to a server and back: Streamable HTTP, child processes, and pairs in this process.
+//!
+//! A transport carries one request and gives back its answer; everything else that the server says on the way goes to the
+//! [`Receiver`]. It knows no session, no era and no retry: those are decided above, by what the errors here say.
+
+mod body;
+pub(crate) mod command;
+mod connector;
+pub(crate) mod http;
+mod pipe;
+pub(crate) mod process;
+mod sse;
+pub(crate) mod stdio;
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+pub(crate) use self::http::{HttpClient, HttpTransport};
+pub(crate) use self::pipe::PipeTransport;
+pub(crate) use self::process::Exit;
+use crate::error::RpcError;
+use crate::wire::{Json, Message};
+
+/// Takes what a server says that is not the answer being waited for.
+///
+/// Called in the order of arrival, from the task that reads; it must not block.
+pub(crate) trait Receiver: Send + Sync + 'static {
+    /// Takes in a request or notification. A request's answer is given back, written, to be sent on the right channel.
+    fn receive(&self, message: Message) -> Option<Bytes>;
+
+    /// Something on the channel was no message, or an answer to nobody.
+    fn odd(&self, what: &str);
+}
+
+/// One request on its way out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing<'a> {
+    /// Our id of it.
+    pub(crate) id: u64,
+    /// Its method.
+    pub(crate) method: &'a str,
+    /// What `Mcp-Name` mirrors.
+    pub(crate) name: Option<&'a str>,
+    /// What `Mcp-Param-*` mirrors.
+    pub(crate) param_headers: &'a [(Box<str>, String)],
+    /// The revision it is written in; `None` before one is agreed on.
+    pub(crate) dialect: Dialect,
+    /// The message.
+    pub(crate) body: &'a Bytes,
+}
+
+/// The revision that a message is written in, as far as a transport must know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Nothing is agreed on yet: the legacy handshake.
+    Handshake,
+    /// A legacy revision.
+    Legacy(&'static str),
+    /// A modern revision.
+    Modern(&'static str),
+}
+
+/// What a server made of a request.
+pub(crate) type Answer = Result<Json, RpcError>;
+
+/// Why a request got no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TransportError {
+    /// The connection could not be made; nothing was sent.
+    #[error("could not connect")]
+    Connect(#[source] Cause),
+    /// The connection broke; the request may have been carried out.
+    #[error("the connection was lost before an answer came")]
+    Lost(#[source] Cause),
+    /// The server answered with an HTTP status that is no success.
+    #[error("{0}")]
+    Status(Box<StatusError>),
+    /// The server took the request and ended without an answer to it.
+    #[error("the server ended {0} without an answer")]
+    NoAnswer(&'static str),
+    /// What came is not MCP.
+    #[error("the server did not answer with MCP: {0}")]
+    NotMcp(String),
+    /// The answer was larger than allowed.
+    #[error("the answer is larger than the limit of {limit} bytes")]
+    TooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// The command could not be started.
+    #[error("{0}")]
+    Spawn(#[source] SpawnError),
+    /// The child process ended.
+    #[error("{0}")]
+    Exited(Exit),
+    /// We closed the connection.
+    #[error("the connection was closed")]
+    Closed,
+}
+
+/// The cause below a [`TransportError`].
+pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// A command that could not be started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SpawnError {
+    /// There is no such program.
+    #[error("the command `{command}` was not found{}", found_where(*has_path))]
+    NotFound {
+        /// The command.
+        command: String,
+        /// Whether there was a `PATH` to look in.
+        has_path: bool,
+    },
+    /// The system refused.
+    #[error("the command `{command}` could not be started")]
+    Refused {
+        /// The command.
+        command: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn found_where(has_path: bool) -> &'static str {
+    if has_path { " in PATH" } else { ": no PATH was given to the manager (see Builder::environment)" }
+}
+
+/// An HTTP answer that is no success.
+#[derive(Debug, Default)]
+pub(crate) struct StatusError {
+    /// The HTTP status code.
+    pub(crate) status: u16,
+    /// The JSON-RPC error in the body, when there was one.
+    pub(crate) rpc: Option<RpcError>,
+    /// How long the server asked us to wait.
+    pub(crate) retry_after: Option<Duration>,
+    /// The `WWW-Authenticate` headers.
+    pub(crate) challenges: Vec<String>,
+    /// The first text of the body, cleaned and cut.
+    pub(crate) excerpt: String,
+}
+
+impl std::fmt::Display for StatusError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let reason = ::http::StatusCode::from_u16(self.status).ok().and_then(|status| status.canonical_reason());
+        write!(f, "the server answered with HTTP {}", self.status)?;
+        if let Some(reason) = reason {
+            write!(f, " {reason}")?;
+        }
+        match (&self.rpc, self.excerpt.is_empty()) {
+            (Some(rpc), _) => write!(f, ": error {}: {}", rpc.code, rpc.message),
+            (None, false) => write!(f, ": {}", self.excerpt),
+            (None, true) => Ok(()),
+        }
+    }
+}
+
+/// A way to one server. Clones are the same way.
+#[derive(Debug, Clone)]
+pub(crate) enum Transport {
+    /// Streamable HTTP.
+    Http(Arc<HttpTransport>),
+    /// One duplex stream of lines: a child process, or a pair in this process.
+    Pipe(Arc<PipeTransport>),
+}
+
+impl Transport {
+    /// Sends a request and waits for its answer.
+    ///
+    /// Cancel safety: dropping the future forgets the answer; the server is not told (see [`Transport::cancel`]).
+    pub(crate) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
+        match self {
+            Self::Http(http) => http.request(outgoing).await,
+            Self::Pipe(pipe) => pipe.request(outgoing).await,
+        }
+    }
+
+    /// Sends a notification.
+    pub(crate) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {
+        match self {
+            Self::Http(http) => http.notify(dialect, body).await,
+            Self::Pipe(pipe) => pipe.send(body).await,
+        }
+    }
+
+    /// Tells the server that the answer to `id` is not wanted any more, without waiting. On modern HTTP dropping the
+    /// request's future has said so already.
+    pub(crate) fn cancel(&self, dialect: Dialect, notice: Bytes) {
+        match (self, dialect) {
+            (Self::Http(_), Dialect::Modern(_)) => {}
+            (Self::Http(http), _) => http.notify_soon(dialect, notice),
+            (Self::Pipe(pipe), _) => pipe.send_soon(notice),
+        }
+    }
+
+    /// Waits until the way is broken, and says why. Never returns for HTTP, which has no lasting connection.
+    pub(crate) async fn broken(&self) -> TransportError {
+        match self {
+            Self::Http(_) => std::future::pending().await,
+            Self::Pipe(pipe) => pipe.broken().await,
+        }
+    }
+
+    /// Ends the way in good order: ends the session, closes the child's input and waits for it. Bounded in time.
+    pub(crate) async fn close(&self) {
+        match self {
+            Self::Http(http) => http.close().await,
+            Self::Pipe(pipe) => pipe.close().await,
+        }
+    }
+
+    /// Its name in statuses.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Http(_) => "streamable-http",
+            Self::Pipe(pipe) => pipe.name(),
+        }
+    }
+}
