@@ -1,17 +1,22 @@
 //! The calls of one instance: those that run, and for a while those that have ended and may still be asked for.
 
+mod outcome;
+mod ticket;
+
 use std::collections::{HashMap, VecDeque};
-use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
+use switchboard::ErrorKind;
 use switchboard::time::Timestamp;
 use switchboard::wire::Json;
-use switchboard::{Error, ErrorKind};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+pub(crate) use outcome::{CallState, Outcome, cancelled, cut};
+pub(crate) use ticket::{Follower, Ticket};
 
 use crate::code::Code;
 use crate::problem::{ErrorObject, Problem};
@@ -23,33 +28,6 @@ const MAX_RESULT_BYTES: usize = 64 << 20;
 /// How long an ended call is kept.
 const KEPT_FOR: Duration = Duration::from_secs(3600);
 
-/// The state of a call, as the world sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum CallState {
-    /// Under way.
-    Running,
-    /// Waits for a person's answer.
-    Waiting,
-    /// The server has answered.
-    Done,
-    /// It failed, or was cancelled.
-    Failed,
-    /// The connection was lost, and whether it ran is not known.
-    Lost,
-}
-
-impl CallState {
-    /// Every state, by its name.
-    pub(crate) const ALL: [(&'static str, Self); 5] = [
-        ("running", Self::Running),
-        ("waiting", Self::Waiting),
-        ("done", Self::Done),
-        ("failed", Self::Failed),
-        ("lost", Self::Lost),
-    ];
-}
-
 /// What a call is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subject {
@@ -59,69 +37,6 @@ pub(crate) struct Subject {
     pub(crate) server: Option<String>,
     /// The tool, the prompt, the URI.
     pub(crate) name: String,
-}
-
-/// How a call ended.
-#[derive(Debug, Clone)]
-pub(crate) enum Outcome {
-    /// The server's result, and whether it does not fit its output schema.
-    Done {
-        /// As it came.
-        result: Json,
-        /// Whether the server marked it as an error.
-        is_error: bool,
-        /// Whether it does not fit the tool's output schema.
-        is_odd: bool,
-    },
-    /// It failed.
-    Failed(Arc<Error>),
-    /// It was cancelled through the API.
-    Cancelled,
-    /// The daemon stopped, or had a fault, before it ended.
-    Cut,
-}
-
-impl Outcome {
-    fn state(&self) -> CallState {
-        match self {
-            Self::Done { .. } => CallState::Done,
-            Self::Failed(error)
-                if error.kind() == ErrorKind::ConnectionLost && error.data().maybe_ran != Some(false) =>
-            {
-                CallState::Lost
-            }
-            Self::Failed(_) | Self::Cancelled => CallState::Failed,
-            Self::Cut => CallState::Lost,
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Done { result, .. } => result.as_bytes().len(),
-            _ => 0,
-        }
-    }
-
-    fn error(&self) -> Option<ErrorObject> {
-        match self {
-            Self::Done { .. } => None,
-            Self::Failed(error) => Some(ErrorObject::of(error)),
-            Self::Cancelled => Some(cancelled().into()),
-            Self::Cut => Some(cut().into()),
-        }
-    }
-}
-
-/// The problem of a call that was cancelled through the API.
-pub(crate) fn cancelled() -> Problem {
-    Problem::new(Code::Cancelled, "the call was cancelled through the API")
-        .with(|members| members.maybe_ran = Some(true))
-}
-
-/// The problem of a call that ended with the daemon.
-pub(crate) fn cut() -> Problem {
-    Problem::new(Code::Stopping, "the daemon stopped before the call ended")
-        .with(|members| members.maybe_ran = Some(true))
 }
 
 /// A call as `GET /calls/{id}` shows it.
@@ -336,70 +251,10 @@ impl Call {
     }
 }
 
-/// The right, and the duty, to end one call. Dropped without [`Ticket::finish`] the call counts as cut.
-#[derive(Debug)]
-pub(crate) struct Ticket {
-    table: Arc<CallTable>,
-    follower: Follower,
-    cancel: CancellationToken,
-    is_kept: bool,
-    is_finished: bool,
-}
-
-impl Ticket {
-    /// Waits for the end of the same call.
-    pub(crate) fn follower(&self) -> Follower {
-        self.follower.clone()
-    }
-
-    /// Carries the call out, unless it is cancelled first.
-    pub(crate) async fn run(self, work: impl Future<Output = Outcome>) -> Outcome {
-        let outcome = self.cancel.run_until_cancelled(work).await.unwrap_or(Outcome::Cancelled);
-        self.finish(outcome.clone());
-        outcome
-    }
-
-    fn finish(mut self, outcome: Outcome) {
-        self.is_finished = true;
-        self.table.finish(&self.follower.id, outcome, self.is_kept);
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            self.table.finish(&self.follower.id, Outcome::Cut, self.is_kept);
-        }
-    }
-}
-
-/// Waits for the end of a call that somebody else carries out.
-#[derive(Debug, Clone)]
-pub(crate) struct Follower {
-    id: Arc<str>,
-    outcome: watch::Receiver<Option<Outcome>>,
-}
-
-impl Follower {
-    /// The call's id.
-    pub(crate) fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// How the call ended, when it has.
-    ///
-    /// Cancel safety: dropping the future leaves the call running.
-    pub(crate) async fn outcome(mut self) -> Outcome {
-        let ended = self.outcome.wait_for(Option::is_some).await;
-        ended.ok().and_then(|outcome| outcome.clone()).unwrap_or(Outcome::Cut)
-    }
-}
-
 /// A new id: unique in the life of this daemon and not to be guessed from another.
 fn new_id() -> String {
     format!("call-{:016x}", fastrand::u64(..))
 }
 
 #[cfg(test)]
-#[path = "call_table_tests.rs"]
 mod tests;

@@ -140,8 +140,8 @@ fn may_be_repeated(manager: &Manager, call: &ToolCall) -> bool {
     filter.server_ids.extend(call.server.clone());
     let tools = manager.tools(&filter);
     let tool = tools.iter().find(|tool| match call.server {
-        Some(_) => tool.tool.name() == call.tool,
-        None => *tool.key == *call.tool,
+        Some(_) => *tool.tool.name() == *call.tool,
+        None => tool.key.as_str() == &*call.tool,
     });
     tool.is_some_and(|tool| is_repeatable(tool.tool.json()))
 }

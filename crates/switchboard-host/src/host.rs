@@ -206,8 +206,9 @@ impl Host {
     fn start(&self, name: InstanceName) -> Opening {
         let (sender, receiver) = oneshot::channel();
         let mut place = Place { host: Arc::clone(&self.0), name: name.clone(), is_kept: false };
-        let opened = (self.0.open)(name.clone());
         self.0.openings.spawn(async move {
+            // Called here and not before: whatever it does, even a panic, happens outside the lock.
+            let opened = (place.host.open)(name.clone());
             let outcome = opened.await.map(|manager| Arc::new(Instance::new(name, manager)));
             place.is_kept = outcome.is_ok();
             drop(place);
@@ -305,6 +306,15 @@ mod tests {
         gate.add_permits(2);
         assert!(matches!(host.manager(&one).await, Err(HostError::Open(_))));
         assert!(matches!(host.manager(&name("two")).await, Err(HostError::Open(_))));
+    }
+
+    #[tokio::test]
+    async fn an_opening_that_panics_gives_its_place_back() {
+        let host = Host::new(HostOptions::default(), |name: InstanceName| async move { panic!("cannot open {name}") });
+        for _ in 0..2 {
+            assert!(host.manager(&name("one")).await.is_err());
+        }
+        assert!(host.opened().is_empty());
     }
 
     #[tokio::test]

@@ -4,8 +4,9 @@ use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{ArrayBuilder, ObjectBuilder, RefOr, Required, Type};
 
+use switchboard::catalogue::ToolFormat;
+
 use crate::call_table::CallState;
-use crate::formats::Format;
 
 /// The parameters in braces in `path`.
 pub(super) fn of_path(path: &str) -> impl Iterator<Item = Parameter> {
@@ -51,7 +52,7 @@ fn described(name: &str) -> (&str, &'static str, Schema) {
             "Only calls in one of these states; may repeat",
             many(one_of(&CallState::ALL.map(|(name, _)| name))),
         ),
-        "format" => (name, "The shape in which tools are sent", one_of(&Format::ALL.map(|(name, _)| name))),
+        "format" => (name, "The shape in which tools are sent", one_of(&ToolFormat::ALL.map(ToolFormat::name))),
         "limit" => (name, "The most items of one page; all without it", kind(Type::Integer)),
         "after" => (name, "The number of the last event that is known", kind(Type::Integer)),
         _ => (name, "The `nextCursor` of the page before", kind(Type::String)),

@@ -150,7 +150,7 @@ async fn call_tool(
     let subject = Subject {
         method: "tools/call",
         server: call.server.as_ref().map(ToString::to_string),
-        name: call.tool.clone(),
+        name: call.tool.to_string(),
     };
     let job = Job { key: request.key(&call)?, ..Job::new(subject, &headers) };
     let manager = at.manager.clone();
@@ -205,8 +205,8 @@ impl ToolRequest {
     /// The call that is asked for.
     fn call(&self) -> Result<ToolCall, Problem> {
         let mut call = match (&self.server_id, &self.name, &self.tool) {
-            (Some(id), Some(name), None) => ToolCall::new(server(id)?, name),
-            (None, None, Some(key)) => ToolCall::by_key(key),
+            (Some(id), Some(name), None) => ToolCall::new(server(id)?, name.as_str()),
+            (None, None, Some(key)) => ToolCall::by_key(key.as_str()),
             (None, None, None) => return Err(Problem::invalid_at("tool", "give `tool`, or `serverId` and `name`")),
             (Some(_), None, None) => return Err(Problem::invalid_at("name", "must stand beside `serverId`")),
             (None, Some(_), None) => return Err(Problem::invalid_at("serverId", "must stand beside `name`")),
@@ -215,10 +215,8 @@ impl ToolRequest {
             }
         };
         check_object("arguments", self.arguments.as_ref())?;
-        let limits = limits(self.timeout_ms, self.deadline_ms)?;
+        call.limits = limits(self.timeout_ms, self.deadline_ms)?;
         call.arguments.clone_from(&self.arguments);
-        call.timeout = limits.timeout;
-        call.deadline = limits.deadline;
         call.validate = self.validate;
         Ok(call)
     }
@@ -260,12 +258,8 @@ fn limits(timeout: Option<u64>, deadline: Option<u64>) -> Result<CallLimits, Pro
         Some(millis) if millis > MAX_TIME_MS => Err(Problem::invalid_at(name, "must be a day at most")),
         given => Ok(given.map(Duration::from_millis)),
     };
-    let mut limits = CallLimits::default();
-    limits.timeout = check("timeoutMs", timeout)?;
-    limits.deadline = check("deadlineMs", deadline)?;
-    Ok(limits)
+    Ok(CallLimits::new(check("timeoutMs", timeout)?, check("deadlineMs", deadline)?))
 }
 
 #[cfg(test)]
-#[path = "call_tests.rs"]
 mod tests;

@@ -3,7 +3,7 @@
 use axum::response::Response;
 use http::{StatusCode, Uri};
 use serde::Serialize;
-use serde_json::Value;
+use switchboard::catalogue::ToolFormat;
 use switchboard::manager::{Entry, ToolEntry};
 use switchboard::{ErrorKind, Filter};
 
@@ -11,7 +11,7 @@ use super::Routes;
 use crate::address::At;
 use crate::body::json;
 use crate::code::Code;
-use crate::formats::{self, Format};
+use crate::formats;
 use crate::openapi::Operation;
 use crate::problem::Problem;
 use crate::query::Parameters;
@@ -26,13 +26,13 @@ const TOOLS: [&str; 6] = ["serverId", "serverName", "state", "format", "limit", 
 #[serde(rename_all = "camelCase")]
 struct Listed<T> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<Vec<T>>,
+    tools: Option<T>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    prompts: Option<Vec<T>>,
+    prompts: Option<T>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    resources: Option<Vec<T>>,
+    resources: Option<T>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    resource_templates: Option<Vec<T>>,
+    resource_templates: Option<T>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
@@ -74,13 +74,14 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 async fn tools(at: At, uri: Uri) -> Result<Response, Problem> {
     let parameters = Parameters::read(&uri, &TOOLS)?;
-    let format = parameters.one("format")?.map_or(Ok(Format::Mcp), str::parse)?;
-    let tools = at.manager.tools(&parameters.filter()?);
-    let (tools, next_cursor) = parameters.page()?.of(tools, identity_of_tool);
-    if format == Format::Mcp {
+    let format =
+        parameters.one("format")?.map_or(Ok(ToolFormat::Mcp), str::parse).map_err(|error| Problem::of(&error))?;
+    let (filter, page) = (parameters.filter()?, parameters.page()?);
+    if format == ToolFormat::Mcp {
+        let (tools, next_cursor) = page.of(at.manager.tools(&filter), identity_of_tool);
         return json(StatusCode::OK, &Listed { tools: Some(tools), ..Listed::empty(next_cursor) });
     }
-    let tools: Vec<Value> = formats::for_provider(&tools, format)?;
+    let (tools, next_cursor) = formats::page(&at.manager, format, &filter, &page)?;
     json(StatusCode::OK, &Listed { tools: Some(tools), ..Listed::empty(next_cursor) })
 }
 
@@ -103,7 +104,7 @@ async fn resource_templates(at: At, uri: Uri) -> Result<Response, Problem> {
 fn page(uri: &Uri, list: impl FnOnce(&Filter) -> Vec<Entry>) -> Result<(Vec<Entry>, Option<String>), Problem> {
     let parameters = Parameters::read(uri, &LIST)?;
     let page = parameters.page()?;
-    Ok(page.of(list(&parameters.filter()?), |entry| (entry.server.clone(), entry.item.clone())))
+    Ok(page.of(list(&parameters.filter()?), |entry| (entry.server.clone(), entry.item.key().to_owned())))
 }
 
 fn identity_of_tool(tool: &ToolEntry) -> (String, String) {

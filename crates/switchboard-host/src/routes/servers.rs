@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use switchboard::manager::SettingsPatch;
 use switchboard::spec::SpecDocument;
 use switchboard::{Added, ErrorKind, Registered, ServerId, ServerSpec, State as ServerState};
@@ -109,8 +110,8 @@ async fn add(
         return Err(commands_not_allowed());
     }
     let spec = ServerSpec::try_from(document).map_err(|error| Problem::of(&error))?;
-    let (registered, added) = at.manager.add(spec).await.map_err(|error| at.problem(&error))?;
-    let standing = standing(added)?;
+    let (registered, id) = at.manager.register(spec).await.map_err(|error| at.problem(&error))?;
+    let standing = standing(at.manager.establish(&id).await.map_err(|error| at.problem(&error))?)?;
     if registered != Registered::New {
         return json(StatusCode::OK, &standing);
     }
@@ -127,8 +128,9 @@ async fn change(
     Extension(caller): Extension<Caller>,
     at: At,
     Server(id): Server,
-    Input(patch): Input<SettingsPatch>,
+    Input(members): Input<Map<String, Value>>,
 ) -> Result<Response, Problem> {
+    let patch = SettingsPatch(members);
     if touches_commands(&patch) && !app.access().may_use_commands(caller) {
         return Err(commands_not_allowed());
     }
@@ -141,7 +143,7 @@ async fn remove(at: At, Server(id): Server) -> Result<Response, Problem> {
 }
 
 async fn connect(at: At, Server(id): Server) -> Result<Response, Problem> {
-    connected(&at, at.manager.connect(&id).await)
+    connected(&at, at.manager.establish(&id).await)
 }
 
 async fn discover(at: At, Server(id): Server) -> Result<Response, Problem> {
@@ -187,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(added: Added) -> serde_json::Value {
+    fn shown(added: Added) -> Value {
         serde_json::to_value(standing(added).unwrap()).unwrap()
     }
 
@@ -210,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_patch_of_what_runs_here_counts_as_a_command() {
-        let patch = |member: &str| SettingsPatch(serde_json::Map::from_iter([(member.to_owned(), json!(null))]));
+        let patch = |member: &str| SettingsPatch(Map::from_iter([(member.to_owned(), json!(null))]));
         for member in OF_COMMANDS {
             assert!(touches_commands(&patch(member)), "{member}");
         }

@@ -1,6 +1,7 @@
 //! Tests of the table of calls.
 
 use futures_util::FutureExt;
+use switchboard::Error;
 
 use super::*;
 

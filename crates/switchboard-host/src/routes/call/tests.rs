@@ -17,9 +17,9 @@ fn path(problem: &Problem) -> String {
 #[test]
 fn a_tool_is_named_by_server_and_name_or_by_key() {
     let by_name = call(r#"{"serverId":"a.b","name":"search"}"#).unwrap();
-    assert_eq!((by_name.server.unwrap().as_str(), by_name.tool.as_str()), ("a-b", "search"));
+    assert_eq!((by_name.server.unwrap().as_str(), &*by_name.tool), ("a-b", "search"));
     let by_key = call(r#"{"tool":"tool_a_search"}"#).unwrap();
-    assert_eq!((by_key.server, by_key.tool.as_str()), (None, "tool_a_search"));
+    assert_eq!((by_key.server, &*by_key.tool), (None, "tool_a_search"));
     for (text, path) in [
         (r#"{}"#, "tool"),
         (r#"{"serverId":"a"}"#, "name"),
@@ -47,8 +47,8 @@ fn arguments_are_sent_as_given_and_must_be_an_object() {
 #[test]
 fn times_are_bounded() {
     let given = call(r#"{"tool":"k","timeoutMs":1500,"deadlineMs":2000,"validate":true}"#).unwrap();
-    assert_eq!(given.timeout, Some(Duration::from_millis(1500)));
-    assert_eq!(given.deadline, Some(Duration::from_secs(2)));
+    assert_eq!(given.limits.timeout, Some(Duration::from_millis(1500)));
+    assert_eq!(given.limits.deadline, Some(Duration::from_secs(2)));
     assert!(given.validate);
     assert_eq!(call(r#"{"tool":"k","timeoutMs":0}"#).unwrap_err(), "timeoutMs");
     assert_eq!(call(r#"{"tool":"k","deadlineMs":86400001}"#).unwrap_err(), "deadlineMs");
