@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use switchboard::State;
+use switchboard::catalogue::ToolFormat;
 
 /// Connects to MCP servers, remembers them, and calls their tools.
 #[derive(Debug, Parser)]
@@ -299,6 +301,9 @@ pub(crate) struct Listing {
 pub(crate) struct Tools {
     #[command(flatten)]
     pub(crate) listing: Listing,
+    /// The shape of the tools: MCP's own, or that of a model provider's request
+    #[arg(long, value_name = "FORMAT", default_value_t = ToolFormat::Mcp, value_parser = tool_format())]
+    pub(crate) format: ToolFormat,
 }
 
 /// `resources`.
@@ -430,6 +435,11 @@ pub(crate) enum Eras {
     Legacy,
     /// Whatever the client speaks
     Both,
+}
+
+/// The formats of tools, by their names.
+fn tool_format() -> impl TypedValueParser<Value = ToolFormat> {
+    PossibleValuesParser::new(ToolFormat::ALL.map(ToolFormat::name)).try_map(|name| name.parse::<ToolFormat>())
 }
 
 /// Splits `KEY=VALUE` at the first `=`.

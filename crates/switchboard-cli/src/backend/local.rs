@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use switchboard::catalogue::ToolFormat;
 use switchboard::manager::{Added, CallLimits};
 use switchboard::spec::SpecDocument;
 use switchboard::store::{SqliteStore, Store};
 use switchboard::wire::Json;
-use switchboard::{Filter, Manager, ServerId, ServerSpec, ToolCall};
+use switchboard::{Filter, Manager, ServerId, ServerSpec, State, ToolCall};
 
 use super::events::Feed;
 use super::{CallAnswer, CallRequest, List, Query, Wake};
@@ -82,12 +83,13 @@ pub(crate) fn make_folder(folder: &Path) -> Result<(), Problem> {
 #[derive(Clone)]
 pub(crate) struct Local {
     manager: Manager,
+    wake: Wake,
 }
 
 impl Local {
     /// Answers from `manager`.
-    pub(crate) const fn new(manager: Manager) -> Self {
-        Self { manager }
+    pub(crate) const fn new(manager: Manager, wake: Wake) -> Self {
+        Self { manager, wake }
     }
 
     pub(super) fn servers(&self) -> Result<Json> {
@@ -99,6 +101,9 @@ impl Local {
         filter.server_ids = query.servers.iter().map(|id| ServerId::parse(id)).collect::<Result<_, _>>()?;
         filter.states.clone_from(&query.states);
         let items = match list {
+            List::Tools if query.format != ToolFormat::Mcp => {
+                query.format.list(&self.manager.offer(query.format, &filter)).map_err(not_json)
+            }
             List::Tools => document(&self.manager.tools(&filter)),
             List::Prompts => document(&self.manager.prompts(&filter)),
             List::Resources => document(&self.manager.resources(&filter)),
@@ -154,8 +159,17 @@ impl Local {
         Feed::local(past, stream)
     }
 
-    pub(super) async fn wait_settled(&self, limit: Duration) {
-        self.manager.wait_settled(limit).await;
+    /// The ids among `ids` (all, when there are none) of servers that are still connecting.
+    pub(crate) fn unsettled(&self, ids: &[String]) -> Vec<String> {
+        let is_meant = |id: &str| ids.is_empty() || ids.iter().any(|wanted| wanted == id);
+        // Nobody has closed anything in this short life: what is closed waits for its turn to be woken.
+        let is_settled =
+            |state: State| state.is_settled() && !(state == State::Closed && self.wake == Wake::Everything);
+        let registrations = self.manager.registrations().into_iter().map(|(id, _)| id);
+        let unsettled = registrations.filter(|id| {
+            is_meant(id.as_str()) && self.manager.status(id).is_ok_and(|status| !is_settled(status.state))
+        });
+        unsettled.map(|id| id.to_string()).collect()
     }
 }
 
@@ -185,5 +199,9 @@ fn limits(time: Time) -> CallLimits {
 }
 
 fn document<T: serde::Serialize>(value: &T) -> Result<Json> {
-    Json::of(value).map_err(|cause| Failure::from(Problem::new("protocol_violation", "not JSON").because(cause)))
+    Json::of(value).map_err(not_json)
+}
+
+fn not_json(cause: serde_json::Error) -> Failure {
+    Problem::new("protocol_violation", "what the servers offer cannot be written as JSON").because(cause).into()
 }

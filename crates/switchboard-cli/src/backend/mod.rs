@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use switchboard::State;
+use switchboard::catalogue::ToolFormat;
 use switchboard::wire::Json;
 
 use crate::args::Time;
@@ -21,7 +22,7 @@ pub(crate) use events::Feed;
 use local::Local;
 
 /// How soon it is looked again whether servers are still connecting.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_millis(25);
 
 /// Which servers a manager in this process connects to when it starts. A daemon has its own mind about that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,8 @@ pub(crate) struct Query {
     pub(crate) servers: Vec<String>,
     /// States.
     pub(crate) states: Vec<State>,
+    /// The shape of tools; MCP's own unless given.
+    pub(crate) format: ToolFormat,
 }
 
 /// A tool call.
@@ -115,7 +118,7 @@ impl Backend {
         if let Some(daemon) = daemon_file::running(&settings.data).await? {
             return Ok(Self::Daemon(Box::new(Client::new(&daemon, &settings.instance))));
         }
-        Ok(Self::Local(Local::new(session.manager(&settings.data, wake).await?)))
+        Ok(Self::Local(Local::new(session.manager(&settings.data, wake).await?, wake)))
     }
 
     /// Whether a daemon answers.
@@ -143,7 +146,8 @@ impl Backend {
             Self::Daemon(client) => {
                 let servers = query.servers.iter().map(|id| ("serverId", id.as_str()));
                 let states = query.states.iter().map(|state| ("state", state.as_str()));
-                client.get(list.path(), &servers.chain(states).collect::<Vec<_>>()).await
+                let format = (query.format != ToolFormat::Mcp).then(|| ("format", query.format.name()));
+                client.get(list.path(), &servers.chain(states).chain(format).collect::<Vec<_>>()).await
             }
         }
     }
@@ -237,16 +241,15 @@ impl Backend {
         let progress = session.output.progress("connecting");
         let end = Instant::now() + limit;
         loop {
-            let pending = self.servers_view().await?.unsettled(ids);
+            let pending = match self {
+                Self::Local(local) => local.unsettled(ids),
+                Self::Daemon(_) => self.servers_view().await?.unsettled(ids),
+            };
             if pending.is_empty() || Instant::now() >= end {
                 return Ok(pending);
             }
             progress.say(format!("waiting for {}", pending.join(", ")));
-            let pause = BETWEEN_LOOKS.min(end.saturating_duration_since(Instant::now()));
-            match self {
-                Self::Local(local) => local.wait_settled(pause).await,
-                Self::Daemon(_) => tokio::time::sleep(pause).await,
-            }
+            tokio::time::sleep(BETWEEN_LOOKS.min(end.saturating_duration_since(Instant::now()))).await;
         }
     }
 }

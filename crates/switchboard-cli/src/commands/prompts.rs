@@ -1,6 +1,7 @@
 //! `prompts`: the prompts of all servers.
 
 use serde_json::Value;
+use switchboard::catalogue::ToolFormat;
 
 use super::selection::listed;
 use crate::args::Listing;
@@ -11,7 +12,7 @@ use crate::table::Table;
 use crate::views::{about, items, text};
 
 pub(super) async fn run(listing: &Listing, session: &Session) -> Result<Exit> {
-    let document = listed(listing, List::Prompts, session).await?;
+    let document = listed(listing, List::Prompts, ToolFormat::Mcp, session).await?;
     if session.output.is_json() {
         session.output.json(document.as_str())?;
         return Ok(Exit::Done);

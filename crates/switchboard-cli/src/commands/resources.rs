@@ -1,5 +1,7 @@
 //! `resources`: the resources of all servers, and their templates.
 
+use switchboard::catalogue::ToolFormat;
+
 use super::selection::listed;
 use crate::args::Resources;
 use crate::backend::List;
@@ -11,7 +13,7 @@ use crate::views::{about, items, text};
 pub(super) async fn run(resources: &Resources, session: &Session) -> Result<Exit> {
     let (list, address) =
         if resources.templates { (List::ResourceTemplates, "uriTemplate") } else { (List::Resources, "uri") };
-    let document = listed(&resources.listing, list, session).await?;
+    let document = listed(&resources.listing, list, ToolFormat::Mcp, session).await?;
     if session.output.is_json() {
         session.output.json(document.as_str())?;
         return Ok(Exit::Done);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
+use switchboard::catalogue::ToolFormat;
 use switchboard::wire::Json;
 
 use crate::args::Listing;
@@ -12,7 +13,7 @@ use crate::session::Session;
 use crate::views::note_missing;
 
 /// Opens the backend, waits for the servers that are meant, and answers one list of their catalogue.
-pub(super) async fn listed(listing: &Listing, list: List, session: &Session) -> Result<Json> {
+pub(super) async fn listed(listing: &Listing, list: List, format: ToolFormat, session: &Session) -> Result<Json> {
     let wake = if listing.servers.is_empty() { Wake::Everything } else { Wake::Nothing };
     let backend = session.backend(wake).await?;
     let servers = backend.servers_view().await?;
@@ -24,7 +25,7 @@ pub(super) async fn listed(listing: &Listing, list: List, session: &Session) -> 
     let missing = backend.settle(session, &ids, limit).await?;
     note_missing(&session.output, &missing);
     note_failed(&backend, &ids, session).await?;
-    backend.list(list, &Query { servers: ids, states: listing.states.clone() }).await
+    backend.list(list, &Query { servers: ids, states: listing.states.clone(), format }).await
 }
 
 /// Connects to servers that are not ready, together, for as long as `limit` allows.

@@ -1,5 +1,7 @@
 //! `tools`: the tools of all servers.
 
+use switchboard::catalogue::ToolFormat;
+
 use super::selection::listed;
 use crate::args::Tools;
 use crate::backend::List;
@@ -9,8 +11,9 @@ use crate::table::{Cell, Paint, Table};
 use crate::views::{about, items, text};
 
 pub(super) async fn run(tools: &Tools, session: &Session) -> Result<Exit> {
-    let document = listed(&tools.listing, List::Tools, session).await?;
-    if session.output.is_json() {
+    let document = listed(&tools.listing, List::Tools, tools.format, session).await?;
+    // A provider's shape is for a program, with or without --json.
+    if session.output.is_json() || tools.format != ToolFormat::Mcp {
         session.output.json(document.as_str())?;
         return Ok(Exit::Done);
     }

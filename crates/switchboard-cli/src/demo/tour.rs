@@ -11,7 +11,7 @@ use switchboard::{Filter, Manager, ServerId, ServerSpec, State, ToolCall};
 
 use super::{npx, process::HttpServer};
 use crate::args::Demo;
-use crate::backend::Wake;
+use crate::backend::{BETWEEN_LOOKS, Wake, local::Local};
 use crate::output::Output;
 use crate::problem::{Exit, Problem, Result};
 use crate::session::Session;
@@ -190,7 +190,15 @@ impl Tour<'_> {
         }
         self.step(&format!("{} servers are remembered", known.len()))?;
         let progress = self.output.progress("connecting");
-        let missing = manager.wait_settled(SETTLE).await;
+        let local = Local::new(manager.clone(), Wake::Everything);
+        let settled = async {
+            while !local.unsettled(&[]).is_empty() {
+                tokio::time::sleep(BETWEEN_LOOKS).await;
+            }
+        };
+        // Who is missing then is told below.
+        let _ = tokio::time::timeout(SETTLE, settled).await;
+        let missing = local.unsettled(&[]);
         drop(progress);
         if let Some(id) = missing.first() {
             return Err(failed(format!("`{id}` is still connecting")).into());
