@@ -113,7 +113,7 @@ mod tests {
 
     fn environment(variables: &[(&str, &str)]) -> Environment {
         let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-        Environment::of(variables, PathBuf::from("/work"))
+        Environment::of(variables, PathBuf::from("/here"))
     }
 
     fn data(typed: Option<&str>, variables: &[(&str, &str)]) -> String {
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn the_data_folder_is_what_was_typed_then_what_was_found_then_the_usual_place() {
         let all = [("SWITCHBOARD_DATA", "/found"), ("XDG_DATA_HOME", "/xdg"), ("HOME", "/home/me")];
-        assert_eq!(data(Some("typed"), &all), "/work/typed");
+        assert_eq!(data(Some("typed"), &all), "/here/typed");
         assert_eq!(data(Some("~/x"), &all), "/home/me/x");
         assert_eq!(data(None, &all), "/found");
         assert_eq!(data(None, &all[1..]), "/xdg/switchboard");
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn folders_are_made_absolute() {
-        let work = Path::new("/work");
-        assert_eq!(absolute(Path::new("./a"), None, work), Path::new("/work/a"));
-        assert_eq!(absolute(Path::new("~"), Some(Path::new("/h")), work), Path::new("/h"));
-        assert_eq!(absolute(Path::new("~other"), Some(Path::new("/h")), work), Path::new("/work/~other"));
+        let here = Path::new("/here");
+        assert_eq!(absolute(Path::new("./a"), None, here), Path::new("/here/a"));
+        assert_eq!(absolute(Path::new("~"), Some(Path::new("/h")), here), Path::new("/h"));
+        assert_eq!(absolute(Path::new("~other"), Some(Path::new("/h")), here), Path::new("/here/~other"));
     }
 }

@@ -248,7 +248,7 @@ fn scalar(key: &str, value: &str, types: &Types) -> Result<Box<RawValue>, String
         Ok(raw) if fits => Ok(raw),
         _ if types.allow("string") => text(),
         Err(cause) if value.trim_start().starts_with(['{', '[']) => Err(format!("`{key}` is not valid JSON: {cause}")),
-        _ if types.is_said() => Err(format!("`{key}` must be {}, not `{value}`", types.names())),
+        _ if types.is_said() => Err(format!("`{key}` must be of type {}, not `{value}`", types.names())),
         _ => text(),
     }
 }
@@ -339,7 +339,7 @@ mod tests {
             (json!({"type": "object"}), "x"),
         ] {
             let text = typed_as(json!({"count": schema}), &[&format!("count={value}")]).unwrap_err();
-            assert!(text.contains("`count` must be") && text.contains(value), "{text}");
+            assert!(text.contains("`count` must be of type") && text.contains(value), "{text}");
         }
         let text = typed_as(json!({"o": {"type": "object"}}), &["o={\"a\": }"]).unwrap_err();
         assert!(text.contains("`o` is not valid JSON") && text.contains("column"), "{text}");

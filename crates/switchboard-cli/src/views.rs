@@ -136,7 +136,7 @@ impl Servers {
                 server.protocol_version.as_deref().unwrap_or_default().into(),
                 server.transport.as_deref().unwrap_or_default().into(),
                 tools.into(),
-                Cell::short(&server.why(), 2 * WIDE),
+                Cell::short(&server.why(id), 2 * WIDE),
             ]);
         }
         table
@@ -145,10 +145,13 @@ impl Servers {
 
 impl Server {
     /// Why it is in its state, when that needs a word.
-    fn why(&self) -> String {
+    fn why(&self, id: &str) -> String {
         match (&self.auth_url, &self.error) {
             (Some(url), _) if self.state != State::Closed => format!("sign in at {url}"),
-            (_, Some(error)) if self.state != State::Ready => error.clone(),
+            (_, Some(error)) if self.state != State::Ready => {
+                // The row says already which server it is.
+                error.strip_prefix(&format!("server `{id}`: ")).unwrap_or(error).to_owned()
+            }
             _ => self
                 .warnings
                 .iter()
