@@ -151,6 +151,7 @@ impl Problem {
     }
 
     /// The stable code.
+    #[cfg(test)]
     pub(crate) fn code(&self) -> &str {
         &self.0.code
     }
