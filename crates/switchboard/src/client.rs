@@ -174,6 +174,16 @@ impl Client {
         call::complete(&self.connection, params, CallLimits::default()).await
     }
 
+    /// Sends a request of any method, such as one of an extension: the server's result as it came. `params` is an object.
+    ///
+    /// Cancel safety: dropping the future tells the server that the answer is not wanted any more.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub async fn request(&self, method: &str, params: Json) -> Result<Json> {
+        call::request(&self.connection, method, params, CallLimits::default()).await
+    }
+
     /// What happens to the connection from now on.
     #[must_use]
     pub fn events(&self) -> EventStream {

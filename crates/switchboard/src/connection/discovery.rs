@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::catalogue::{Listing, ServerCatalogue};
@@ -114,7 +113,7 @@ impl Reader<'_> {
                     break;
                 }
             };
-            let found = match page(&detached(&result)) {
+            let found = match page(&result.detached()) {
                 Ok(found) => found,
                 Err(reason) => {
                     read.unreadable(kind, &reason);
@@ -216,9 +215,4 @@ impl<T> Read<T> {
     fn after_a_failure(&self) -> ListState {
         if self.listing.items.is_empty() { ListState::Failed } else { ListState::Partial }
     }
-}
-
-/// A copy of a result in a buffer of its own size: items cut from it live long, and must not keep a larger one alive.
-fn detached(result: &Json) -> Json {
-    Json::trusted(Bytes::copy_from_slice(result.as_bytes()))
 }

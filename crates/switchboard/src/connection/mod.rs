@@ -11,8 +11,9 @@ mod failure;
 pub(crate) mod state;
 mod stream;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use self::checks::Checks;
@@ -25,8 +26,8 @@ use crate::event::EventLog;
 use crate::id::ServerId;
 use crate::session::lifecycle::Verdict;
 use crate::session::{Identity, ServerFacts, Session};
-use crate::spec::{ServerSpec, Target};
-use crate::status::State;
+use crate::spec::ServerSpec;
+use crate::status::{State, Warning};
 use crate::tasks::OwnedTask;
 use crate::time::Timestamp;
 use crate::transport::HttpClient;
@@ -34,6 +35,8 @@ use crate::transport::command::Environment;
 
 /// Commands that wait for the task.
 const COMMANDS: usize = 32;
+/// Notes that are kept per format.
+const NOTES: usize = 100;
 
 /// What all connections of a manager share.
 #[derive(Debug)]
@@ -92,6 +95,8 @@ pub(crate) struct Shared {
     permits: Semaphore,
     waiting: AtomicUsize,
     checks: Checks,
+    /// What was noticed when its tools were shaped for models, by the format.
+    notes: Mutex<BTreeMap<&'static str, Vec<Warning>>>,
 }
 
 /// A server's connection. Clones are the same connection; it ends with the last of them, or by [`Connection::close`].
@@ -146,6 +151,7 @@ impl Connection {
             permits,
             waiting: AtomicUsize::new(0),
             checks: Checks::default(),
+            notes: Mutex::default(),
         });
         let (commands, receiver) = mpsc::channel(COMMANDS);
         let task = OwnedTask::spawn(actor::run(shared.clone(), receiver));
@@ -182,16 +188,7 @@ impl Connection {
     }
 
     pub(crate) fn memory(&self) -> Memory {
-        self.shared.memory.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
-    }
-
-    /// The name of what is spoken, or would be.
-    pub(crate) fn transport_name(&self) -> &'static str {
-        match &self.shared.spec.target {
-            Target::Http(_) => "streamable-http",
-            Target::Stdio(_) => "stdio",
-            Target::InProcess(_) => "in-process",
-        }
+        self.shared.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Opens it without anybody waiting.
@@ -254,6 +251,23 @@ impl Connection {
         }
         let _place = Place::take(&self.shared)?;
         self.shared.permits.acquire().await.map_err(|_| Error::new(ErrorKind::ServerClosed, "the server was removed"))
+    }
+
+    /// Keeps what was noticed when its tools were shaped for models, instead of what was noticed before.
+    pub(crate) fn note(&self, format: &'static str, warnings: Vec<Warning>) {
+        let mut notes = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.insert(format, warnings.into_iter().take(NOTES).collect());
+    }
+
+    /// What was worked around: in its lists, on its channel, and for models.
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
+        let mut warnings: Vec<Warning> = self.catalogue().warnings().cloned().collect();
+        if let Some(live) = self.live() {
+            warnings.extend(live.session.inbox.warnings());
+        }
+        let notes = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        warnings.extend(notes.values().flatten().cloned());
+        warnings
     }
 
     /// Waits until no call is under way, and lets none begin.

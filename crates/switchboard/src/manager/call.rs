@@ -306,10 +306,15 @@ pub(crate) async fn get_prompt(
 
 /// Completes an argument.
 pub(crate) async fn complete(connection: &Connection, params: Json, limits: CallLimits) -> Result<Json> {
+    request(connection, "completion/complete", params, limits).await
+}
+
+/// Sends a request of any method.
+pub(crate) async fn request(connection: &Connection, method: &str, params: Json, limits: CallLimits) -> Result<Json> {
     if !params.is_object() {
         return Err(Error::invalid("params", "must be an object"));
     }
-    simple(connection, ("completion/complete", None), Params::from_object(&params), limits).await
+    simple(connection, (method, None), Params::from_object(&params), limits).await
 }
 
 async fn simple(

@@ -109,11 +109,10 @@ impl Serialize for Entry {
 
 /// An object with more members behind its own, which stay byte for byte.
 fn beside(object: &Json, members: &str) -> Json {
-    let inside = object.as_str().trim_end_matches('}').trim_end();
-    let comma = if inside.ends_with('{') { "" } else { "," };
     let text = object.as_str();
-    let body = text.strip_suffix('}').unwrap_or(text);
-    Json::trusted(format!("{body}{comma}{members}}}"))
+    let inside = text.strip_suffix('}').unwrap_or(text);
+    let comma = if inside.trim_end() == "{" { "" } else { "," };
+    Json::trusted(format!("{inside}{comma}{members}}}"))
 }
 
 /// Everything about all servers at one moment, in the shape that browsers of such agents know.
@@ -286,10 +285,6 @@ pub(crate) fn of_connection(connection: &Connection) -> ServerStatus {
     let (view, catalogue, memory) = (connection.view(), connection.catalogue(), connection.memory());
     let live = connection.live();
     let failure = view.failure.map(|(error, at)| Failure { at, ..Failure::of(&error) });
-    let mut warnings: Vec<_> = catalogue.warnings().cloned().collect();
-    if let Some(live) = &live {
-        warnings.extend(live.session.inbox.warnings());
-    }
     let version = live.as_ref().map(|live| live.session.version.to_owned());
     ServerStatus {
         name: connection.spec().name.clone(),
@@ -300,7 +295,7 @@ pub(crate) fn of_connection(connection: &Connection) -> ServerStatus {
         instructions: memory.facts.instructions.map(|text| clean_instructions(&text)),
         capabilities: memory.facts.capabilities,
         server_info: memory.facts.info,
-        transport: connection.transport_name(),
+        transport: connection.spec().target.transport(),
         protocol_version: version.or(memory.verdict.map(|verdict| verdict.version)),
         since: view.since,
         attempt: view.attempt,
@@ -308,7 +303,7 @@ pub(crate) fn of_connection(connection: &Connection) -> ServerStatus {
         stale: catalogue.is_stale(),
         error_detail: failure.map(|failure| Failure { message: clean(&failure.message), ..failure }),
         lists: catalogue.states(),
-        warnings,
+        warnings: connection.warnings(),
     }
 }
 

@@ -3,6 +3,7 @@
 mod builder;
 pub(crate) mod call;
 mod entries;
+mod offer;
 mod persist;
 mod register;
 mod registry;
@@ -23,6 +24,7 @@ pub use self::entries::{Entry, Filter, McpServersState, ToolEntry};
 use self::persist::Persist;
 pub use self::register::{Registered, SettingsPatch};
 use self::registry::{Registry, Slot};
+use crate::catalogue::ToolFormat;
 use crate::connection::{Connection, Surroundings, View};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventKind, EventStream};
@@ -356,6 +358,15 @@ impl Manager {
         self.inner.tools(filter)
     }
 
+    /// Tools of the servers that fit, each in the shape of a provider's request; [`ToolFormat::list`] makes the value of
+    /// its `tools` from them. A tool that cannot be offered there is left out; that, and what was repaired or lost on the
+    /// way, becomes a warning in the server's status.
+    #[doc(alias = "getAITools")]
+    #[must_use]
+    pub fn offer(&self, format: ToolFormat, filter: &Filter) -> Vec<Json> {
+        self.inner.offer(format, filter)
+    }
+
     /// Prompts of the servers that fit.
     #[doc(alias = "listPrompts")]
     #[must_use]
@@ -428,6 +439,16 @@ impl Manager {
     /// As [`Manager::call`].
     pub async fn complete(&self, server: &ServerId, params: Json, limits: CallLimits) -> Result<Json> {
         call::complete(&self.usable(server)?, params, limits).await
+    }
+
+    /// Sends a request of any method, such as one of an extension: the server's result as it came. `params` is an object.
+    ///
+    /// Cancel safety: dropping the future tells the server that the answer is not wanted any more.
+    ///
+    /// # Errors
+    /// As [`Manager::call`].
+    pub async fn request(&self, server: &ServerId, method: &str, params: Json, limits: CallLimits) -> Result<Json> {
+        call::request(&self.usable(server)?, method, params, limits).await
     }
 
     /// The events to come.

@@ -45,7 +45,6 @@ impl HttpClient {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_secs(30))
-            .http1_max_headers(128)
             .build(Connector::default());
         Self(client)
     }
@@ -112,26 +111,20 @@ impl HttpTransport {
         Ok(Self { client, url: target.url.clone(), uri, base, session, limit, receiver, tasks: Tasks::new() })
     }
 
-    /// The session that the server gave us.
-    pub(crate) fn session_id(&self) -> Option<&str> {
-        self.session.get()?.to_str().ok()
-    }
-
     pub(crate) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
-        let headers = self.headers(&outgoing)?;
-        let response = self.send(&Method::POST, headers, outgoing.body.clone()).await?;
-        if outgoing.method == "initialize" && response.status().is_success() {
-            if let Some(id) = response.headers().get(SESSION_ID) {
-                // A new handshake has a new transport, so there is none yet.
-                let _ = self.session.set(id.clone());
-            }
+        let response = self.send(&Method::POST, || self.headers(&outgoing), outgoing.body.clone()).await?;
+        if outgoing.method == "initialize"
+            && response.status().is_success()
+            && let Some(id) = response.headers().get(SESSION_ID)
+        {
+            // A new handshake has a new transport, so there is none yet.
+            let _ = self.session.set(id.clone());
         }
         self.read_answer(outgoing, response).await
     }
 
     pub(crate) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {
-        let headers = self.dialect_headers(dialect, self.base.clone());
-        let response = self.send(&Method::POST, headers, body).await?;
+        let response = self.send(&Method::POST, || Ok(self.dialect_headers(dialect)), body).await?;
         if response.status().is_success() {
             // Whatever it says, it is no answer; reading it frees the connection for the next request.
             let (parts, body) = response.into_parts();
@@ -160,12 +153,15 @@ impl HttpTransport {
         dialect: Dialect,
         last_event_id: Option<&str>,
     ) -> Result<StreamEnd, TransportError> {
-        let mut headers = self.dialect_headers(dialect, self.base.clone());
-        headers.remove(CONTENT_TYPE);
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        if let Some(id) = last_event_id.and_then(|id| HeaderValue::from_str(id).ok()) {
-            headers.insert(LAST_EVENT_ID, id);
-        }
+        let headers = || {
+            let mut headers = self.dialect_headers(dialect);
+            headers.remove(CONTENT_TYPE);
+            headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+            if let Some(id) = last_event_id.and_then(|id| HeaderValue::from_str(id).ok()) {
+                headers.insert(LAST_EVENT_ID, id);
+            }
+            Ok(headers)
+        };
         let response = self.send(&Method::GET, headers, Bytes::new()).await?;
         if !response.status().is_success() {
             return Err(status_error(response).await);
@@ -200,8 +196,11 @@ impl HttpTransport {
     /// Ends the session with a DELETE, when there is one, and all that still runs.
     pub(super) async fn close(&self) {
         if self.session.get().is_some() {
-            let mut headers = self.dialect_headers(Dialect::Handshake, self.base.clone());
-            headers.remove(CONTENT_TYPE);
+            let headers = || {
+                let mut headers = self.dialect_headers(Dialect::Handshake);
+                headers.remove(CONTENT_TYPE);
+                Ok(headers)
+            };
             let ended = tokio::time::timeout(CLOSE_LIMIT, self.send(&Method::DELETE, headers, Bytes::new())).await;
             if let Ok(Err(error)) = ended {
                 tracing::debug!(%error, "the session could not be ended");
@@ -210,7 +209,8 @@ impl HttpTransport {
         self.tasks.end(CLOSE_LIMIT).await;
     }
 
-    fn dialect_headers(&self, dialect: Dialect, mut headers: HeaderMap) -> HeaderMap {
+    fn dialect_headers(&self, dialect: Dialect) -> HeaderMap {
+        let mut headers = self.base.clone();
         if let Dialect::Legacy(version) | Dialect::Modern(version) = dialect {
             headers.insert(VERSION, HeaderValue::from_static(version));
         }
@@ -221,7 +221,7 @@ impl HttpTransport {
     }
 
     fn headers(&self, outgoing: &Outgoing<'_>) -> Result<HeaderMap, TransportError> {
-        let mut headers = self.dialect_headers(outgoing.dialect, self.base.clone());
+        let mut headers = self.dialect_headers(outgoing.dialect);
         if let Dialect::Modern(_) = outgoing.dialect {
             let value = |text: &str| {
                 HeaderValue::from_str(text)
@@ -240,20 +240,18 @@ impl HttpTransport {
         Ok(headers)
     }
 
-    /// Sends one HTTP request, following redirects within the origin, with method and body kept.
+    /// Sends one HTTP request, following redirects within the origin, with method and body kept. `headers` makes the
+    /// headers, anew for each hop.
     async fn send(
         &self,
         method: &Method,
-        headers: HeaderMap,
+        headers: impl Fn() -> Result<HeaderMap, TransportError>,
         body: Bytes,
     ) -> Result<Response<Incoming>, TransportError> {
         let mut uri = self.uri.clone();
         let mut url = None;
         for _ in 0..=REDIRECTS {
-            let mut request = Request::new(Full::new(body.clone()));
-            *request.method_mut() = method.clone();
-            *request.uri_mut() = uri;
-            *request.headers_mut() = headers.clone();
+            let request = request(method, uri, headers()?, body.clone());
             let response = self.client.0.request(request).await.map_err(client_error)?;
             if !matches!(response.status().as_u16(), 301 | 302 | 307 | 308) {
                 return Ok(response);
@@ -306,6 +304,11 @@ impl HttpTransport {
             let what = format!("the media type `{media_type}`: {}", excerpt(text));
             return Err(TransportError::NotMcp(what));
         }
+        if let Ok(Message::Response { id: Some(id), outcome }) = Message::parse(text)
+            && id == outgoing.id
+        {
+            return Ok(outcome);
+        }
         let messages = Message::parse_all(text)
             .map_err(|error| TransportError::NotMcp(format!("the body is {error}: {}", excerpt(text))))?;
         let mut answer = None;
@@ -350,10 +353,7 @@ impl HttpTransport {
     /// the answer is read on meanwhile.
     fn pass_on(&self, dialect: Dialect, message: Message) {
         let Some(reply) = self.receiver.receive(message) else { return };
-        let mut request = Request::new(Full::new(reply));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = self.dialect_headers(dialect, self.base.clone());
+        let request = request(&Method::POST, self.uri.clone(), self.dialect_headers(dialect), reply);
         let client = self.client.clone();
         self.tasks.spawn(async move {
             match client.0.request(request).await {
@@ -367,6 +367,14 @@ impl HttpTransport {
             }
         });
     }
+}
+
+fn request(method: &Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = method.clone();
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    request
 }
 
 impl Drop for HttpTransport {
@@ -433,8 +441,6 @@ fn redirect_target(here: &Url, headers: &HeaderMap) -> Result<Url, TransportErro
 
 async fn status_error(response: Response<Incoming>) -> TransportError {
     let (parts, body) = response.into_parts();
-    let challenges = parts.headers.get_all(http::header::WWW_AUTHENTICATE).iter();
-    let challenges = challenges.filter_map(|value| value.to_str().ok().map(str::to_owned)).collect();
     let retry_after = parts.headers.get(http::header::RETRY_AFTER).and_then(retry_after);
     let text = match Body::new(&parts.headers, body) {
         Ok(body) => body.head(ERROR_BODY).await,
@@ -445,7 +451,7 @@ async fn status_error(response: Response<Incoming>) -> TransportError {
         _ => None,
     };
     let status = parts.status.as_u16();
-    TransportError::Status(Box::new(StatusError { status, rpc, retry_after, challenges, excerpt: excerpt(&text) }))
+    TransportError::Status(Box::new(StatusError { status, rpc, retry_after, excerpt: excerpt(&text) }))
 }
 
 /// Many servers answer `{"error": "text"}` without meaning JSON-RPC.

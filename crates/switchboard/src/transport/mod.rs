@@ -193,8 +193,6 @@ pub(crate) struct StatusError {
     pub(crate) rpc: Option<RpcError>,
     /// How long the server asked us to wait.
     pub(crate) retry_after: Option<Duration>,
-    /// The `WWW-Authenticate` headers.
-    pub(crate) challenges: Vec<String>,
     /// The first text of the body, cleaned and cut.
     pub(crate) excerpt: String,
 }
@@ -273,14 +271,6 @@ impl Transport {
         match self {
             Self::Http(_) => None,
             Self::Pipe(pipe) => pipe.stderr(),
-        }
-    }
-
-    /// Its name in statuses.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Http(_) => "streamable-http",
-            Self::Pipe(pipe) => pipe.name(),
         }
     }
 }

@@ -236,10 +236,6 @@ impl PipeTransport {
         Self { name, outbox: Mutex::new(Some(outbox)), table, broken, child, _reader: reader, _writer: writer }
     }
 
-    pub(super) fn name(&self) -> &'static str {
-        self.name
-    }
-
     pub(super) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
         let (sender, receiver) = oneshot::channel();
         {
@@ -284,7 +280,7 @@ impl PipeTransport {
     }
 
     /// The last of what the child wrote to its standard error.
-    pub(crate) fn stderr(&self) -> Option<String> {
+    pub(super) fn stderr(&self) -> Option<String> {
         self.child.as_ref().map(ChildProcess::stderr)
     }
 

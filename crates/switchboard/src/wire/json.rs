@@ -44,6 +44,13 @@ impl Json {
         }
     }
 
+    /// A copy in a buffer of its own size. What is cut from a message shares the message's buffer and keeps it alive; what
+    /// lives long should be cut from a copy.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
+    }
+
     /// Text that is already known to be one JSON value.
     pub(crate) fn trusted(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();

@@ -4,15 +4,20 @@
 mod manager;
 #[cfg(test)]
 mod real;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod stdio;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod stdio_commands;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod stdio_eras;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod stdio_processes;
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod stdio_streams;
 #[cfg(test)]
 mod store;

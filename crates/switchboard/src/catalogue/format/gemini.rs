@@ -117,19 +117,40 @@ fn listed(map: &mut Object, path: &str, lost: &mut Warnings) {
     if plain.len() < before {
         lost.push(WarningCode::SchemaNarrowed, path, "this provider does not take an empty text among listed values");
     }
-    match (plain.is_empty(), nulls.is_empty()) {
-        (true, false) => {
+    if plain.is_empty() {
+        if !nulls.is_empty() {
             map.insert("type".into(), "null".into());
         }
-        (true, true) => {}
-        (false, nullable) => {
-            if !map.contains_key("type") {
-                let text = plain.iter().all(Value::is_string);
-                let name = if text { "string" } else { "number" };
-                map.insert("type".into(), if nullable { name.into() } else { json!([name, "null"]) });
-            }
+        return;
+    }
+    let nullable = !nulls.is_empty() && map.get("type").is_none_or(|types| allows(types, "null"));
+    match (nullable, map.contains_key("anyOf")) {
+        (true, true) => {
+            widened(path, "listed values beside `anyOf`", lost);
+            note::value(map, "one of", &plain.into());
+        }
+        (true, false) => {
+            let listed = json!({"type": types_of(&plain), "enum": plain});
+            map.shift_remove("type");
+            map.insert("anyOf".into(), json!([listed, {"type": "null"}]));
+        }
+        (false, _) => {
+            map.entry("type").or_insert_with(|| types_of(&plain));
             map.insert("enum".into(), plain.into());
         }
+    }
+}
+
+fn allows(types: &Value, name: &str) -> bool {
+    types == name || types.as_array().is_some_and(|types| types.iter().any(|known| known == name))
+}
+
+/// The types of listed texts and numbers.
+fn types_of(values: &[Value]) -> Value {
+    match (values.iter().any(Value::is_string), values.iter().any(Value::is_number)) {
+        (true, false) => "string".into(),
+        (false, _) => "number".into(),
+        (true, true) => json!(["string", "number"]),
     }
 }
 

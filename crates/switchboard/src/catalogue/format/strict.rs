@@ -36,9 +36,6 @@ pub(super) fn parameters(schema: Object) -> Result<Object, Obstacle> {
     let definitions = root.shift_remove("$defs");
     let open = root.get("additionalProperties") != Some(&Value::Bool(false));
     let mut strict = Strict::default();
-    if root.contains_key("anyOf") || root.contains_key("oneOf") {
-        return Err(strict.obstacle("alternatives at the top level"));
-    }
     if open && root.get("properties").and_then(Value::as_object).is_none_or(Map::is_empty) {
         return Err(strict.obstacle("arguments of any name"));
     }
@@ -56,6 +53,9 @@ pub(super) fn parameters(schema: Object) -> Result<Object, Obstacle> {
     strict.path.clear();
     strict.check_limits()?;
     let Value::Object(mut root) = root else { return Err(strict.obstacle("a schema that is not an object")) };
+    if let Some(keyword) = ["anyOf", "const", "enum"].into_iter().find(|keyword| root.contains_key(*keyword)) {
+        return Err(strict.obstacle(format!("`{keyword}` at the top level")));
+    }
     if !cleaned.is_empty() {
         root.insert("$defs".into(), cleaned.into());
     }
@@ -101,6 +101,7 @@ impl Strict {
         describe_annotations(map);
         unwrap_combinations(map);
         add_type(map);
+        drop_idle(map);
         if let Some(keyword) = map.keys().find(|keyword| !is_supported(keyword)) {
             return Err(self.obstacle(format!("`{keyword}`")));
         }
@@ -275,6 +276,29 @@ fn add_type(map: &mut Object) {
             map.insert("type".into(), several.into());
         }
     }
+}
+
+/// Leaves out what speaks of values of a type that is not allowed here anyway.
+fn drop_idle(map: &mut Object) {
+    let names = types(map);
+    if names.is_empty() {
+        return;
+    }
+    let (object, array) = (names.contains(&"object"), names.contains(&"array"));
+    map.retain(|keyword, _| match keyword.as_str() {
+        "properties"
+        | "required"
+        | "additionalProperties"
+        | "patternProperties"
+        | "propertyNames"
+        | "minProperties"
+        | "maxProperties"
+        | "dependentRequired"
+        | "dependentSchemas"
+        | "unevaluatedProperties" => object,
+        "items" | "prefixItems" | "contains" | "minItems" | "maxItems" | "uniqueItems" | "unevaluatedItems" => array,
+        _ => true,
+    });
 }
 
 fn types(map: &Object) -> Vec<&str> {

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::catalogue::check::{SchemaCheck, check_arguments, without_refused_nulls};
 use crate::catalogue::naming;
 use crate::catalogue::schema::tests::schema_like;
 use crate::id::ServerId;
@@ -364,7 +365,12 @@ fn gemini_gets_its_part_of_json_schema_and_is_told_the_rest() {
     let exact = [
         (json!({"const": "x"}), json!({"type": "string", "enum": ["x"]})),
         (json!({"type": "integer", "exclusiveMinimum": 0}), json!({"type": "integer", "minimum": 1})),
-        (json!({"enum": ["a", null]}), json!({"type": ["string", "null"], "enum": ["a"]})),
+        (
+            json!({"enum": ["a", null], "title": "t"}),
+            json!({"title": "t", "anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]}),
+        ),
+        (json!({"type": "string", "enum": ["a", null]}), json!({"type": "string", "enum": ["a"]})),
+        (json!({"enum": ["a", 1]}), json!({"type": ["string", "number"], "enum": ["a", 1]})),
         (json!({"const": null}), json!({"type": "null"})),
         (json!({"enum": [true, false]}), json!({"type": "boolean"})),
         (json!({"type": "array"}), json!({"type": "array", "items": {}})),
@@ -442,5 +448,184 @@ fn alternatives_that_multiply_stay_within_the_bound() {
             let (schema, _) = schema_in(format, schema.clone());
             assert!(schema.to_string().len() < 4_000_000, "{format} {keyword}");
         }
+    }
+}
+
+/// Whether `value` fits `schema`; `None` when the schema cannot be compiled.
+fn fits(schema: &Value, value: &Value) -> Option<bool> {
+    Some(jsonschema::options().offline().build(schema).ok()?.is_valid(value))
+}
+
+/// Small values that often fit the schemas of [`sound_schema`].
+fn small_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (-1..4_i64).prop_map(Value::from),
+        Just(json!(1.5)),
+        prop::sample::select(vec!["", "a", "b", "ab"]).prop_map(Value::from),
+    ];
+    let key = prop::sample::select(vec!["a", "b", "c"]);
+    leaf.prop_recursive(3, 12, 3, move |inner| {
+        prop_oneof![
+            1 => prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            3 => prop::collection::hash_map(key.clone(), inner, 0..3).prop_map(|map| json!(map)),
+        ]
+    })
+}
+
+/// Schemas as sensible servers write them, with everything that a provider may not take.
+fn sound_schema() -> impl Strategy<Value = Value> + Clone {
+    let leaf = prop::sample::select(vec![
+        json!({}),
+        json!(true),
+        json!({"type": "string"}),
+        json!({"type": "integer"}),
+        json!({"type": "null"}),
+        json!({"type": ["string", "null"]}),
+        json!({"type": "boolean", "default": true}),
+        json!({"$ref": "#/$defs/T"}),
+        json!({"$ref": "#/$defs/T", "description": "d"}),
+        json!({"type": "string", "minLength": 1}),
+        json!({"type": "string", "pattern": "^a"}),
+        json!({"type": "integer", "exclusiveMinimum": 0}),
+        json!({"type": "number", "exclusiveMaximum": 2}),
+        json!({"enum": ["a", "b", null]}),
+        json!({"const": 1}),
+        json!({"enum": [true, 1]}),
+        json!({"const": null}),
+        json!({"type": "array"}),
+        json!({"type": "object"}),
+        json!({"not": {"type": "string"}}),
+        json!({"type": "string", "enum": ["a", "b"]}),
+        json!({"type": "string", "format": "uri"}),
+    ]);
+    combined(
+        leaf,
+        vec!["anyOf", "oneOf", "allOf"],
+        vec![None, None, Some(json!(false)), Some(json!({"type": "integer"}))],
+    )
+}
+
+/// Schemas that strict mode can often express.
+fn strict_schema() -> impl Strategy<Value = Value> + Clone {
+    let leaf = prop::sample::select(vec![
+        json!({"type": "string"}),
+        json!({"type": "integer", "minimum": 0}),
+        json!({"type": "boolean", "default": true}),
+        json!({"type": ["string", "null"]}),
+        json!({"$ref": "#/$defs/T"}),
+        json!({"$ref": "#/$defs/T", "title": "t"}),
+        json!({"enum": ["a", "b", null]}),
+        json!({"const": 1}),
+        json!({"enum": ["a", 1]}),
+        json!({"const": null}),
+        json!({"type": "string", "enum": ["a"]}),
+        json!({"type": ["integer", "null"], "enum": [1, null]}),
+    ]);
+    combined(leaf, vec!["anyOf"], vec![None, Some(json!(false))])
+}
+
+/// Objects, lists and combinations of schemas.
+fn combined(
+    leaf: impl Strategy<Value = Value> + 'static,
+    keywords: Vec<&'static str>,
+    extra: Vec<Option<Value>>,
+) -> impl Strategy<Value = Value> + Clone {
+    leaf.prop_recursive(3, 16, 3, move |inner| {
+        let list = prop::collection::vec(inner.clone(), 1..4);
+        let extra = prop::sample::select(extra.clone());
+        let keyword = prop::sample::select(keywords.clone());
+        let names = prop::sample::subsequence(vec!["a", "b", "c"], 0..3);
+        let object =
+            (prop::collection::hash_map(prop::sample::select(vec!["a", "b", "c"]), inner.clone(), 0..3), names, extra);
+        prop_oneof![
+            4 => object.prop_map(|(properties, required, extra)| {
+                let mut schema = json!({"type": "object", "properties": properties, "required": required});
+                if let Some(extra) = extra {
+                    schema["additionalProperties"] = extra;
+                }
+                schema
+            }),
+            2 => (keyword, list.clone()).prop_map(|(keyword, list)| json!({keyword: list})),
+            1 => inner.prop_map(|items| json!({"type": "array", "items": items, "minItems": 1})),
+            1 => list.prop_map(|list| json!({"type": "array", "prefixItems": list, "items": false})),
+        ]
+    })
+}
+
+/// An object schema with a definition that may contain itself, and an object that may fit it.
+fn with_arguments(part: impl Strategy<Value = Value> + Clone) -> impl Strategy<Value = (Value, Value)> {
+    let rest =
+        prop::sample::select(vec![json!({}), json!({"additionalProperties": false}), json!({"required": ["a"]})]);
+    let schema = (part.clone(), part.clone(), part, rest).prop_map(|(a, b, definition, rest)| {
+        let mut schema = json!({"type": "object", "properties": {"a": a, "b": b}, "$defs": {"T": definition}});
+        schema.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        schema
+    });
+    let arguments = prop::collection::hash_map(prop::sample::select(vec!["a", "b"]), small_value(), 0..3);
+    (schema, arguments.prop_map(|map| json!(map)))
+}
+
+proptest! {
+    #[test]
+    fn no_provider_is_told_less_than_is_valid((schema, arguments) in with_arguments(sound_schema())) {
+        let Ok(prepared) = schema::prepare(Some(&Json::from(schema.clone()))) else { return Ok(()) };
+        if fits(&prepared.schema.into(), &arguments) != Some(true) {
+            return Ok(());
+        }
+        for format in [ToolFormat::OpenAi, ToolFormat::Anthropic, ToolFormat::Gemini, ToolFormat::Mistral] {
+            let (told, warnings) = schema_in(format, schema.clone());
+            if !told.is_null() && !warnings.contains(&"schema_narrowed") {
+                prop_assert!(fits(&told, &arguments) != Some(false), "{format}: {arguments} no longer fits {told}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_strict_mode_lets_through_is_valid_without_its_nulls(
+        (schema, _) in with_arguments(strict_schema()),
+        picks in prop::collection::vec(0..12_usize, 1..40),
+    ) {
+        let whole = Json::from(schema.clone());
+        let (tool, _) = offered(ToolFormat::OpenAiStrict, schema.clone());
+        if tool["function"]["strict"] != true {
+            return Ok(());
+        }
+        let parameters = &tool["function"]["parameters"];
+        let arguments = sample(parameters, parameters, &mut picks.into_iter().cycle(), 0);
+        prop_assume!(fits(parameters, &arguments) == Some(true));
+        let check = SchemaCheck::of_arguments(Some(&whole));
+        let sent = without_refused_nulls(&check, &arguments.into());
+        prop_assert_eq!(check_arguments(&check, &sent), vec![], "{} of {}", sent, schema);
+    }
+}
+
+/// What a model in strict mode could give: a value that fits the schema, each choice taken from `picks`.
+fn sample(schema: &Value, root: &Value, picks: &mut impl Iterator<Item = usize>, depth: usize) -> Value {
+    let mut pick = |count: usize| picks.next().unwrap_or(0) % count.max(1);
+    if let Some(name) = schema::target_name(schema).filter(|_| depth < 8) {
+        return sample(&root["$defs"][name], root, picks, depth + 1);
+    }
+    if let Some(branches) = schema.get("anyOf").and_then(Value::as_array) {
+        return sample(&branches[pick(branches.len())], root, picks, depth + 1);
+    }
+    if let Some(values) = union::values(schema) {
+        return values[pick(values.len())].clone();
+    }
+    let types: Vec<&str> = match &schema["type"] {
+        Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
+        other => other.as_str().into_iter().collect(),
+    };
+    match types.get(pick(types.len())).copied().unwrap_or("null") {
+        "string" => ["", "a", "ab"][pick(3)].into(),
+        "integer" | "number" => pick(3).into(),
+        "boolean" => (pick(2) == 0).into(),
+        "array" => (0..=pick(2)).map(|_| sample(&schema["items"], root, picks, depth + 1)).collect(),
+        "object" => {
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            properties.map(|(name, inner)| (name.clone(), sample(inner, root, picks, depth + 1))).collect()
+        }
+        _ => Value::Null,
     }
 }

@@ -210,6 +210,20 @@ fn keywords_of_older_drafts_become_those_of_today() {
 }
 
 #[test]
+fn what_stands_beside_a_reference_counts_as_the_draft_says() {
+    let schema = |draft: &str| {
+        let property = json!({"$ref": "#/definitions/A", "description": "d", "minLength": 3, "required": ["x"]});
+        prepared(json!({
+            "$schema": draft, "type": "object", "properties": {"a": property}, "definitions": {"A": {"type": "string"}},
+        }))
+    };
+    let (old, _) = schema("http://json-schema.org/draft-07/schema#");
+    assert_eq!(old["properties"]["a"], json!({"$ref": "#/$defs/A", "description": "d"}));
+    let (new, _) = schema("https://json-schema.org/draft/2020-12/schema");
+    assert_eq!(new["properties"]["a"]["minLength"], 3);
+}
+
+#[test]
 fn malformed_keywords_are_left_out_and_said() {
     let cases = [
         (json!({"type": "any"}), json!({})),
