@@ -87,7 +87,8 @@ impl Builder {
     pub async fn start(self) -> Result<Manager> {
         let manager = self.start_offline().await?;
         for connection in manager.inner.registry.connections() {
-            manager.inner.tasks.spawn(async move { connection.connect_quietly().await });
+            // Answered when it has begun, so that nobody sees a server that is not on its way.
+            connection.connect_quietly().await;
         }
         Ok(manager)
     }

@@ -254,7 +254,7 @@ impl Opening<'_> {
             return Err(unusable("it names a revision that has no such handshake"));
         }
         let session = Session::new(link, (version, era), ServerFacts::read(&result), self.identity);
-        match session.notify(message::notification("notifications/initialized", Params::new(), "")).await {
+        match session.notify(message::notification("notifications/initialized", &Params::new())).await {
             Ok(()) => {}
             // The server has agreed already; what it makes of this notice is its own affair.
             Err(TransportError::Status(error)) if error.status < 500 && error.status != 401 => {

@@ -116,5 +116,5 @@ fn next_id(ids: &AtomicU64) -> u64 {
 /// The notice that a request is not wanted any more.
 fn cancelled(id: u64, reason: &str) -> Bytes {
     let params = message::Params::new().json("requestId", &Json::trusted(id.to_string())).text("reason", reason);
-    message::notification("notifications/cancelled", params, "")
+    message::notification("notifications/cancelled", &params)
 }
