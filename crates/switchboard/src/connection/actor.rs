@@ -416,8 +416,8 @@ async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
         identity.capabilities = capabilities.clone();
     }
     let (timeouts, choice) = (&shared.spec.timeouts, shared.spec.era);
-    let opening = Opening { dial: &dial, identity: &identity, timeouts, choice };
     let limit = shared.spec.timeouts.connect;
+    let opening = Opening { dial: &dial, identity: &identity, timeouts, until: Instant::now() + limit, choice };
     match tokio::time::timeout(limit, opening.open(known.as_ref())).await {
         Ok(outcome) => outcome,
         Err(_) => Err(OpenError::late(limit)),

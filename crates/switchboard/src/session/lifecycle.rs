@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::request::{Request, RequestError};
 use super::{Identity, Link, ServerFacts, Session};
 use crate::spec::{EraChoice, Timeouts};
@@ -116,6 +118,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) identity: &'a Identity,
     /// The server's time limits.
     pub(crate) timeouts: &'a Timeouts,
+    /// When all must be done. Each request ends by then, so that its error can say what came instead of an answer.
+    pub(crate) until: Instant,
     /// How the era is chosen.
     pub(crate) choice: EraChoice,
 }
@@ -210,7 +214,7 @@ impl Opening<'_> {
     async fn probe(&self, link: &Link) -> Result<Probed, OpenError> {
         let identity = self.identity;
         let meta = meta::envelope(version::MODERN, &identity.info, &identity.capabilities);
-        let request = Request::new("server/discover", Params::new(), self.timeouts.probe);
+        let request = Request::new("server/discover", Params::new(), self.timeouts.probe.min(self.left()));
         let outcome = link.request(Dialect::Modern(version::MODERN), &meta, request).await;
         judge(outcome, matches!(link.transport, Transport::Pipe(_)))
     }
@@ -270,7 +274,11 @@ impl Opening<'_> {
             .text("protocolVersion", offer)
             .json("capabilities", &self.identity.capabilities)
             .json("clientInfo", &self.identity.info);
-        link.request(Dialect::Handshake, "", Request::new("initialize", params, self.timeouts.connect)).await
+        link.request(Dialect::Handshake, "", Request::new("initialize", params, self.left())).await
+    }
+
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
     }
 }
 
