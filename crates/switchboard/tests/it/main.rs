@@ -1,6 +1,14 @@
 //! The library's integration tests, all in one binary.
 
 #[cfg(test)]
+mod answers;
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod ids;
+#[cfg(test)]
 mod manager;
+#[cfg(test)]
+mod sse;
 #[cfg(test)]
 mod store;
