@@ -183,7 +183,10 @@ impl Opening<'_> {
             Probed::AskAgain => match self.probe(&link).await? {
                 Probed::Modern(discover) => return Ok(self.modern(link, discover)),
                 Probed::Legacy(because) => because,
-                Probed::AskAgain => return Err(OpenError::no_common(&[version::MODERN])),
+                Probed::AskAgain => {
+                    let why = "it refuses the revision that it says it supports";
+                    return Err(OpenError::Unusable { step: "server/discover", why });
+                }
             },
         };
         if self.choice == EraChoice::Modern {
