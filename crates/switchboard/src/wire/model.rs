@@ -301,6 +301,10 @@ fn page_spans(result: &Json, kind: ListKind) -> Result<PageSpans, String> {
                 while cursor.next_element() {
                     spans.items.push(item_spans(&mut cursor, kind.key().as_bytes()));
                 }
+            } else if name == kind.member().as_bytes() {
+                // What some languages write for an empty list.
+                let value = cursor.skip();
+                has_list |= cursor.slice(&value) == b"null";
             } else if name == b"nextCursor" {
                 spans.next_cursor = Some(cursor.skip());
             } else {
@@ -422,9 +426,10 @@ mod tests {
 
     #[test]
     fn a_result_without_the_list_is_refused() {
-        for text in ["{}", "[]", r#"{"tools":{}}"#, r#"{"tools":null}"#] {
+        for text in ["{}", "[]", r#"{"tools":{}}"#, r#"{"tools":"null"}"#] {
             assert!(tools_page(&json(text)).is_err(), "{text}");
         }
+        assert_eq!(tools_page(&json(r#"{"tools": null }"#)).unwrap().items, []);
     }
 
     #[test]
