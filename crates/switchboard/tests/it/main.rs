@@ -3,9 +3,13 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod era;
+#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod ids;
+#[cfg(test)]
+mod lists;
 #[cfg(test)]
 mod manager;
 #[cfg(test)]
