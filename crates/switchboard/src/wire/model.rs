@@ -86,20 +86,13 @@ impl Tool {
     /// Its description, when it has one.
     #[must_use]
     pub fn description(&self) -> Option<String> {
-        self.member("description")
+        text_member(self.json(), "description")
     }
 
     /// Its title: its own, else the one among its annotations.
     #[must_use]
     pub fn title(&self) -> Option<String> {
-        self.member("title").or_else(|| {
-            let annotations = self.annotations.as_ref()?.to_value();
-            annotations.get("title")?.as_str().map(str::to_owned)
-        })
-    }
-
-    fn member(&self, name: &str) -> Option<String> {
-        self.item.json.to_value().get(name)?.as_str().map(str::to_owned)
+        text_member(self.json(), "title").or_else(|| text_member(self.annotations.as_ref()?, "title"))
     }
 }
 
@@ -386,6 +379,11 @@ pub fn member(object: &Json, name: &str) -> Option<Json> {
         }
     }
     found
+}
+
+/// The same as text; nothing when it is something else. The other members may be nested too deep for a tree.
+fn text_member(object: &Json, name: &str) -> Option<String> {
+    member(object, name)?.read().ok()
 }
 
 #[cfg(test)]
