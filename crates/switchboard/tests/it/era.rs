@@ -154,26 +154,28 @@ async fn a_4xx_without_json_rpc_means_legacy() {
 #[tokio::test]
 async fn statuses_that_say_nothing_about_the_era_are_errors() {
     let body = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}"#;
-    for status in [401, 403, 408, 429, 500, 501, 502, 503, 504] {
-        for reply in [
-            HttpReply::status(status),
-            HttpReply::status(status).content_type("application/json").body(body),
-            HttpReply::html(status, "<h1>no</h1>"),
-        ] {
-            if status == 408 && format!("{reply:?}").contains("json") {
-                continue; // A server that answers in JSON-RPC has spoken, whatever its status.
-            }
-            let peer = Peer::both();
-            let server = HttpPeer::start(&peer).await.on_http(move |_| Some(reply.clone()));
-            let error = refusal(over_http(&server)).await;
-            assert!(whole(&error).contains(&status.to_string()), "{}", whole(&error));
-            assert_eq!(peer.count("initialize"), 0, "{status}");
-            match status {
-                401 => assert_eq!(error.kind(), ErrorKind::SignInRequired),
-                429 | 503 => assert_eq!(error.kind(), ErrorKind::RateLimited),
-                _ => {}
-            }
+    for status in [401, 403, 429, 500, 501, 502, 503, 504] {
+        let in_words = HttpReply::status(status).content_type("application/json").body(body);
+        for reply in [HttpReply::status(status), HttpReply::html(status, "<h1>no</h1>"), in_words] {
+            expect_status_error(status, reply).await;
         }
+    }
+    for status in [408, 425] {
+        expect_status_error(status, HttpReply::status(status)).await;
+        expect_status_error(status, HttpReply::html(status, "<h1>no</h1>")).await;
+    }
+}
+
+async fn expect_status_error(status: u16, reply: HttpReply) {
+    let peer = Peer::both();
+    let server = HttpPeer::start(&peer).await.on_http(move |_| Some(reply.clone()));
+    let error = refusal(over_http(&server)).await;
+    assert!(whole(&error).contains(&status.to_string()), "{}", whole(&error));
+    assert_eq!(peer.count("initialize"), 0, "{status}");
+    match status {
+        401 => assert_eq!(error.kind(), ErrorKind::SignInRequired),
+        429 | 503 => assert_eq!(error.kind(), ErrorKind::RateLimited),
+        _ => {}
     }
 }
 

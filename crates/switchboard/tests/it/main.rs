@@ -13,6 +13,10 @@ mod lists;
 #[cfg(test)]
 mod manager;
 #[cfg(test)]
+mod results;
+#[cfg(test)]
+mod schemas;
+#[cfg(test)]
 mod sse;
 #[cfg(test)]
 mod store;
