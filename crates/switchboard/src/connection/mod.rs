@@ -195,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// Opens it without anybody waiting.
+    /// Begins to open it, without anybody waiting for how that ends.
     pub(crate) async fn connect_quietly(&self) {
         self.wish(Wish::Connect { lists: true, quiet: true }).await;
     }

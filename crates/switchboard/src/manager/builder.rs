@@ -76,18 +76,18 @@ impl Builder {
         self
     }
 
-    /// Reads what is registered, and connects it in the background.
+    /// Reads what is registered, and connects it in the background: every server is `connecting` when this returns.
     ///
     /// Never waits for a server. Must be called inside a tokio runtime.
     ///
-    /// Cancel safety: dropping the future starts nothing.
+    /// Cancel safety: dropping the future ends what was begun.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn start(self) -> Result<Manager> {
         let manager = self.start_offline().await?;
         for connection in manager.inner.registry.connections() {
-            manager.inner.tasks.spawn(async move { connection.connect_quietly().await });
+            connection.connect_quietly().await;
         }
         Ok(manager)
     }
