@@ -430,3 +430,31 @@ async fn a_list_that_never_answers_costs_only_itself() {
     assert_eq!((client.tools().len(), client.status().lists.prompts), (1, ListState::Failed));
     assert_eq!(client.state(), State::Ready);
 }
+
+#[tokio::test]
+async fn a_late_answer_of_an_abandoned_discovery_changes_nothing() {
+    let gate = switchboard_testing::Gate::new();
+    let held = gate.clone();
+    let number = std::sync::atomic::AtomicUsize::new(0);
+    let peer = Peer::both().tool("new").ignores_cancel().on("tools/list", move |_, context| {
+        match number.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+            0 => Reply::result(json!({ "tools": tools(0..3) })).when(&held),
+            _ => context.usual(),
+        }
+    });
+    let manager = crate::fixture::manager().await;
+    let spec = in_process(&peer);
+    let (_, id) = manager.register(spec.clone()).await.unwrap();
+    let establish = manager.establish(&id);
+    let close = async {
+        peer.wait_for("tools/list").await;
+        manager.close(&id).await.unwrap();
+    };
+    let (abandoned, ()) = tokio::join!(establish, close);
+    assert!(!matches!(abandoned.unwrap(), switchboard::Added::Ready { .. }));
+    crate::fixture::ready(&manager, spec).await;
+    gate.open();
+    manager.discover(&id).await.unwrap();
+    let names: Vec<_> = manager.tools(&switchboard::Filter::all()).iter().map(|it| it.tool.name().to_owned()).collect();
+    assert_eq!(names, ["new"]);
+}

@@ -13,10 +13,14 @@ mod lists;
 #[cfg(test)]
 mod manager;
 #[cfg(test)]
+mod restore;
+#[cfg(test)]
 mod results;
 #[cfg(test)]
 mod schemas;
 #[cfg(test)]
 mod sse;
+#[cfg(test)]
+mod startup;
 #[cfg(test)]
 mod store;
