@@ -30,8 +30,8 @@ pub(super) const FLOORS: [Floor; 10] = [
     floor(&["auth"]),
     floor(&["session"]),
     floor(&["connection"]),
-    floor(&["manager", "client"]),
-    floor(&["generate", "pool"]),
+    floor(&["manager"]),
+    floor(&["generate", "pool", "client"]),
 ];
 
 /// The room that a module belongs to, and its floor.

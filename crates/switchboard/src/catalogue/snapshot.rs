@@ -118,12 +118,12 @@ impl ServerCatalogue {
     /// How each list stands.
     #[must_use]
     pub fn states(&self) -> ListStates {
-        let mut states = ListStates::default();
-        states.tools = self.tools.state;
-        states.prompts = self.prompts.state;
-        states.resources = self.resources.state;
-        states.resource_templates = self.resource_templates.state;
-        states
+        ListStates {
+            tools: self.tools.state,
+            prompts: self.prompts.state,
+            resources: self.resources.state,
+            resource_templates: self.resource_templates.state,
+        }
     }
 
     /// What was worked around while the lists were read.

@@ -139,7 +139,7 @@ impl Actor {
             live.session.transport.close().await;
         }
         if was_open {
-            let payload = json!({ "transport": self.transport_name(), "state": "closed" });
+            let payload = json!({ "transport": self.shared.spec.target.transport(), "state": "closed" });
             self.emit(EventKind::Close, payload);
         }
     }
@@ -169,7 +169,7 @@ impl Actor {
             }
         }
         let payload = json!({
-            "url": self.shared.spec.target.display(), "transport": self.transport_name(), "state": "connected",
+            "url": self.shared.spec.target.display(), "transport": self.shared.spec.target.transport(), "state": "connected",
             "protocolVersion": session.version,
         });
         self.stream = Some(OwnedTask::spawn(stream::keep_open(session.clone())));
@@ -244,7 +244,7 @@ impl Actor {
         }
         let error = error.of(&self.shared.id);
         let payload = json!({
-            "url": self.shared.spec.target.display(), "transport": self.transport_name(), "state": "failed",
+            "url": self.shared.spec.target.display(), "transport": self.shared.spec.target.transport(), "state": "failed",
             "error": { "code": error.kind().code(), "message": error.to_string(), "causes": error.causes() },
         });
         self.shared.view.send_modify(|view| view.failure = Some((error, Timestamp::now())));
@@ -294,7 +294,7 @@ impl Actor {
 
     fn step(&mut self, input: Input) {
         let before = self.machine.state();
-        let (machine, effects) = self.machine.clone().step(input, Instant::now());
+        let (machine, effects) = self.machine.clone().step(input, Instant::now().into_std());
         self.machine = machine;
         for effect in effects {
             match effect {
@@ -304,7 +304,7 @@ impl Actor {
                     self.list(generation, Changed::ALL, Outcome::Discovered);
                 }
                 Effect::HangUp => self.hang_up(),
-                Effect::WakeAt(moment) => self.wake_at = Some(moment),
+                Effect::WakeAt(moment) => self.wake_at = Some(Instant::from_std(moment)),
                 Effect::Sleep => self.wake_at = None,
             }
         }
@@ -315,7 +315,8 @@ impl Actor {
     fn publish(&self, before: State) {
         let state = self.machine.state();
         let now = Timestamp::now();
-        let due_in = |moment: Instant| now.after(moment.saturating_duration_since(Instant::now()));
+        let present = Instant::now().into_std();
+        let due_in = |moment: std::time::Instant| now.after(moment.saturating_duration_since(present));
         self.shared.view.send_modify(|view| {
             if view.state != state {
                 view.since = now;
@@ -360,14 +361,6 @@ impl Actor {
         // What the last calls still hold ends with them.
         self.shared.live.store(None);
         self.shared.catalogue.rcu(|catalogue| ServerCatalogue::clone(catalogue).stale(true));
-    }
-
-    fn transport_name(&self) -> &'static str {
-        match &self.shared.spec.target {
-            Target::Http(_) => "streamable-http",
-            Target::Stdio(_) => "stdio",
-            Target::InProcess(_) => "in-process",
-        }
     }
 
     fn emit(&self, kind: EventKind, payload: serde_json::Value) {

@@ -26,7 +26,7 @@ use crate::event::EventLog;
 use crate::id::ServerId;
 use crate::session::lifecycle::Verdict;
 use crate::session::{Identity, ServerFacts, Session};
-use crate::spec::{ServerSpec, Target};
+use crate::spec::ServerSpec;
 use crate::status::{State, Warning};
 use crate::tasks::OwnedTask;
 use crate::time::Timestamp;
@@ -184,15 +184,6 @@ impl Connection {
 
     pub(crate) fn memory(&self) -> Memory {
         self.shared.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The name of what is spoken, or would be.
-    pub(crate) fn transport_name(&self) -> &'static str {
-        match &self.shared.spec.target {
-            Target::Http(_) => "streamable-http",
-            Target::Stdio(_) => "stdio",
-            Target::InProcess(_) => "in-process",
-        }
     }
 
     /// Begins to open it, without anybody waiting for how that ends.

@@ -3,9 +3,7 @@
 //! No I/O, no clock, no lock. The actor turns what happens into an [`Input`] and carries out each [`Effect`]; it decides
 //! nothing. Answers carry the generation that they belong to; those of an earlier life change nothing.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::backoff::Ladder;
 use crate::spec::Retry;

@@ -50,12 +50,6 @@ impl ServerFacts {
     pub(crate) fn offers(&self, capability: &str) -> bool {
         self.capabilities.as_ref().and_then(|all| member(all, capability)).is_some_and(|one| !one.is_null())
     }
-
-    /// Whether the server announces changes of the list behind `capability`.
-    pub(crate) fn announces_changes(&self, capability: &str) -> bool {
-        let one = self.capabilities.as_ref().and_then(|all| member(all, capability));
-        one.and_then(|one| member(&one, "listChanged")).is_some_and(|flag| flag.as_str() == "true")
-    }
 }
 
 /// An open connection: a transport, and what was agreed on over it.

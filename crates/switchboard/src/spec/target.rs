@@ -52,6 +52,16 @@ impl Target {
         }
     }
 
+    /// The name of the transport that reaches it.
+    #[must_use]
+    pub const fn transport(&self) -> &'static str {
+        match self {
+            Self::Http(_) => "streamable-http",
+            Self::Stdio(_) => "stdio",
+            Self::InProcess(_) => "in-process",
+        }
+    }
+
     pub(super) fn check(&self, problems: &mut Vec<Problem>) {
         match self {
             Self::Http(target) => {

@@ -45,7 +45,6 @@ impl HttpClient {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_secs(30))
-            .http1_max_headers(128)
             .build(Connector::default());
         Self(client)
     }
@@ -112,26 +111,20 @@ impl HttpTransport {
         Ok(Self { client, url: target.url.clone(), uri, base, session, limit, receiver, tasks: Tasks::new() })
     }
 
-    /// The session that the server gave us.
-    pub(crate) fn session_id(&self) -> Option<&str> {
-        self.session.get()?.to_str().ok()
-    }
-
     pub(crate) async fn request(self: &Arc<Self>, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
-        let headers = self.headers(&outgoing)?;
-        let response = self.send(&Method::POST, headers, outgoing.body.clone()).await?;
-        if outgoing.method == "initialize" && response.status().is_success() {
-            if let Some(id) = response.headers().get(SESSION_ID) {
-                // A new handshake has a new transport, so there is none yet.
-                let _ = self.session.set(id.clone());
-            }
+        let response = self.send(&Method::POST, || self.headers(&outgoing), outgoing.body.clone()).await?;
+        if outgoing.method == "initialize"
+            && response.status().is_success()
+            && let Some(id) = response.headers().get(SESSION_ID)
+        {
+            // A new handshake has a new transport, so there is none yet.
+            let _ = self.session.set(id.clone());
         }
         self.read_answer(outgoing, response).await
     }
 
     pub(crate) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {
-        let headers = self.dialect_headers(dialect, self.base.clone());
-        let response = self.send(&Method::POST, headers, body).await?;
+        let response = self.send(&Method::POST, || Ok(self.dialect_headers(dialect)), body).await?;
         if response.status().is_success() {
             self.tasks.spawn(drain(response));
             return Ok(());
@@ -158,12 +151,15 @@ impl HttpTransport {
         dialect: Dialect,
         last_event_id: Option<&str>,
     ) -> Result<StreamEnd, TransportError> {
-        let mut headers = self.dialect_headers(dialect, self.base.clone());
-        headers.remove(CONTENT_TYPE);
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        if let Some(id) = last_event_id.and_then(|id| HeaderValue::from_str(id).ok()) {
-            headers.insert(LAST_EVENT_ID, id);
-        }
+        let headers = || {
+            let mut headers = self.dialect_headers(dialect);
+            headers.remove(CONTENT_TYPE);
+            headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+            if let Some(id) = last_event_id.and_then(|id| HeaderValue::from_str(id).ok()) {
+                headers.insert(LAST_EVENT_ID, id);
+            }
+            Ok(headers)
+        };
         let response = self.send(&Method::GET, headers, Bytes::new()).await?;
         if !response.status().is_success() {
             return Err(status_error(response).await);
@@ -198,8 +194,11 @@ impl HttpTransport {
     /// Ends the session with a DELETE, when there is one, and all that still runs.
     pub(super) async fn close(&self) {
         if self.session.get().is_some() {
-            let mut headers = self.dialect_headers(Dialect::Handshake, self.base.clone());
-            headers.remove(CONTENT_TYPE);
+            let headers = || {
+                let mut headers = self.dialect_headers(Dialect::Handshake);
+                headers.remove(CONTENT_TYPE);
+                Ok(headers)
+            };
             let ended = tokio::time::timeout(CLOSE_LIMIT, self.send(&Method::DELETE, headers, Bytes::new())).await;
             if let Ok(Err(error)) = ended {
                 tracing::debug!(%error, "the session could not be ended");
@@ -208,7 +207,8 @@ impl HttpTransport {
         self.tasks.end(CLOSE_LIMIT).await;
     }
 
-    fn dialect_headers(&self, dialect: Dialect, mut headers: HeaderMap) -> HeaderMap {
+    fn dialect_headers(&self, dialect: Dialect) -> HeaderMap {
+        let mut headers = self.base.clone();
         if let Dialect::Legacy(version) | Dialect::Modern(version) = dialect {
             headers.insert(VERSION, HeaderValue::from_static(version));
         }
@@ -219,7 +219,7 @@ impl HttpTransport {
     }
 
     fn headers(&self, outgoing: &Outgoing<'_>) -> Result<HeaderMap, TransportError> {
-        let mut headers = self.dialect_headers(outgoing.dialect, self.base.clone());
+        let mut headers = self.dialect_headers(outgoing.dialect);
         if let Dialect::Modern(_) = outgoing.dialect {
             let value = |text: &str| {
                 HeaderValue::from_str(text)
@@ -238,20 +238,18 @@ impl HttpTransport {
         Ok(headers)
     }
 
-    /// Sends one HTTP request, following redirects within the origin, with method and body kept.
+    /// Sends one HTTP request, following redirects within the origin, with method and body kept. `headers` makes the
+    /// headers, anew for each hop.
     async fn send(
         &self,
         method: &Method,
-        headers: HeaderMap,
+        headers: impl Fn() -> Result<HeaderMap, TransportError>,
         body: Bytes,
     ) -> Result<Response<Incoming>, TransportError> {
         let mut uri = self.uri.clone();
         let mut url = None;
         for _ in 0..=REDIRECTS {
-            let mut request = Request::new(Full::new(body.clone()));
-            *request.method_mut() = method.clone();
-            *request.uri_mut() = uri;
-            *request.headers_mut() = headers.clone();
+            let request = request(method, uri, headers()?, body.clone());
             let response = self.client.0.request(request).await.map_err(client_error)?;
             if !matches!(response.status().as_u16(), 301 | 302 | 307 | 308) {
                 return Ok(response);
@@ -304,6 +302,11 @@ impl HttpTransport {
             let what = format!("the media type `{media_type}`: {}", excerpt(text));
             return Err(TransportError::NotMcp(what));
         }
+        if let Ok(Message::Response { id: Some(id), outcome }) = Message::parse(text)
+            && id == outgoing.id
+        {
+            return Ok(outcome);
+        }
         let messages = Message::parse_all(text)
             .map_err(|error| TransportError::NotMcp(format!("the body is {error}: {}", excerpt(text))))?;
         let mut answer = None;
@@ -354,13 +357,20 @@ impl HttpTransport {
         let Some(reply) = self.receiver.receive(message) else { return };
         let this = self.clone();
         self.tasks.spawn(async move {
-            let headers = this.dialect_headers(dialect, this.base.clone());
-            match this.send(&Method::POST, headers, reply).await {
+            match this.send(&Method::POST, || Ok(this.dialect_headers(dialect)), reply).await {
                 Ok(response) => drain(response).await,
                 Err(error) => tracing::debug!(%error, "an answer of ours was not delivered"),
             }
         });
     }
+}
+
+fn request(method: &Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = method.clone();
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    request
 }
 
 impl Drop for HttpTransport {
@@ -435,8 +445,6 @@ fn redirect_target(here: &Url, headers: &HeaderMap) -> Result<Url, TransportErro
 
 async fn status_error(response: Response<Incoming>) -> TransportError {
     let (parts, body) = response.into_parts();
-    let challenges = parts.headers.get_all(http::header::WWW_AUTHENTICATE).iter();
-    let challenges = challenges.filter_map(|value| value.to_str().ok().map(str::to_owned)).collect();
     let retry_after = parts.headers.get(http::header::RETRY_AFTER).and_then(retry_after);
     let text = match Body::new(&parts.headers, body) {
         Ok(body) => body.head(ERROR_BODY).await,
@@ -447,7 +455,7 @@ async fn status_error(response: Response<Incoming>) -> TransportError {
         _ => None,
     };
     let status = parts.status.as_u16();
-    TransportError::Status(Box::new(StatusError { status, rpc, retry_after, challenges, excerpt: excerpt(&text) }))
+    TransportError::Status(Box::new(StatusError { status, rpc, retry_after, excerpt: excerpt(&text) }))
 }
 
 /// Many servers answer `{"error": "text"}` without meaning JSON-RPC.

@@ -139,8 +139,6 @@ pub(crate) struct StatusError {
     pub(crate) rpc: Option<RpcError>,
     /// How long the server asked us to wait.
     pub(crate) retry_after: Option<Duration>,
-    /// The `WWW-Authenticate` headers.
-    pub(crate) challenges: Vec<String>,
     /// The first text of the body, cleaned and cut.
     pub(crate) excerpt: String,
 }
@@ -211,14 +209,6 @@ impl Transport {
         match self {
             Self::Http(http) => http.close().await,
             Self::Pipe(pipe) => pipe.close().await,
-        }
-    }
-
-    /// Its name in statuses.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Http(_) => "streamable-http",
-            Self::Pipe(pipe) => pipe.name(),
         }
     }
 }

@@ -182,10 +182,6 @@ impl PipeTransport {
         Self { name, outbox: Mutex::new(Some(outbox)), table, broken, child, _reader: reader, _writer: writer }
     }
 
-    pub(super) fn name(&self) -> &'static str {
-        self.name
-    }
-
     pub(super) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
         let (sender, receiver) = oneshot::channel();
         {
@@ -227,11 +223,6 @@ impl PipeTransport {
         let mut broken = self.broken.clone();
         let reason = broken.wait_for(Option::is_some).await;
         reason.ok().and_then(|reason| reason.as_ref().map(Broken::error)).unwrap_or(TransportError::Closed)
-    }
-
-    /// The last of what the child wrote to its standard error.
-    pub(crate) fn stderr(&self) -> Option<String> {
-        self.child.as_ref().map(ChildProcess::stderr)
     }
 
     pub(super) async fn close(&self) {

@@ -108,11 +108,6 @@ impl ChildProcess {
         Ok((this, stdout, stdin))
     }
 
-    /// The last of what it wrote to its standard error.
-    pub(super) fn stderr(&self) -> String {
-        self.stderr.last(KEPT)
-    }
-
     /// Waits until the process is gone, and a moment for the rest of its output.
     pub(super) fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut exit = self.exit.clone();

@@ -1,3 +1,5 @@
+//! Records of every version, and of none.
+
 use super::*;
 use crate::store::MemoryStore;
 

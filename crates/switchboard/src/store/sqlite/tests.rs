@@ -1,3 +1,5 @@
+//! The file under load, under faults, and full.
+
 use std::fs;
 use std::time::Duration;
 

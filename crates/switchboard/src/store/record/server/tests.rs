@@ -1,3 +1,5 @@
+//! What is remembered of a server, written and read back.
+
 use super::*;
 use crate::store::record::{self, Flaw};
 use crate::store::{Entry, Expect, MemoryStore};

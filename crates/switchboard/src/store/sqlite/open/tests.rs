@@ -1,3 +1,5 @@
+//! Files that are older, newer, foreign, damaged or locked.
+
 use std::fs;
 use std::path::PathBuf;
 
