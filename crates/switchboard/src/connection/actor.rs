@@ -148,6 +148,9 @@ impl Actor {
         match outcome {
             Outcome::Opened(generation, session) => self.opened(generation, *session),
             Outcome::NotOpened(generation, error) => {
+                if error.is_late() {
+                    self.forget_verdict();
+                }
                 let input = Input::NotOpened { generation, failure: failure::of_open(&error) };
                 self.failed(generation, input, failure::open_error(error));
             }
@@ -205,7 +208,7 @@ impl Actor {
         let mut failure = failure::of_request(&error);
         if was_trusted {
             // What was known of the server may be wrong; it is asked anew.
-            self.shared.memory.write().unwrap_or_else(PoisonError::into_inner).verdict = None;
+            self.forget_verdict();
             failure = match failure {
                 super::state::Failure::Permanent => super::state::Failure::Transient { retry_after: None },
                 failure => failure,
@@ -213,6 +216,11 @@ impl Actor {
         }
         let outward = error.outward("the lists could not be read");
         self.failed(generation, Input::Lost { generation, failure }, outward);
+    }
+
+    /// Has the server asked anew what it speaks, the next time.
+    fn forget_verdict(&self) {
+        self.shared.memory.write().unwrap_or_else(PoisonError::into_inner).verdict = None;
     }
 
     fn refreshed(&mut self, generation: u64, found: Discovered) {

@@ -99,6 +99,11 @@ impl OpenError {
         Self::Step { step: "handshake", source }
     }
 
+    /// Whether no answer came in time. What was known of the server is then no longer relied on.
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(self, Self::Step { source: RequestError::Timeout { .. }, .. })
+    }
+
     fn step(step: &'static str) -> impl Fn(RequestError) -> Self {
         move |source| Self::Step { step, source }
     }
@@ -337,8 +342,8 @@ fn is_doubtful(error: &OpenError) -> bool {
             RequestError::Timeout { .. } | RequestError::NoTurn { .. } | RequestError::Refused(_) => false,
             RequestError::Transport(error) => match error {
                 TransportError::Status(status) => is_era_status(status.status),
-                TransportError::NoAnswer(_) => true,
-                TransportError::Exited(_) | TransportError::Lost(_) => false,
+                // Some servers end at a handshake that they do not know.
+                TransportError::NoAnswer(_) | TransportError::Exited(_) | TransportError::Lost(_) => true,
                 _ => false,
             },
         },
