@@ -76,11 +76,11 @@ impl Builder {
         self
     }
 
-    /// Reads what is registered, and connects it in the background.
+    /// Reads what is registered, and connects it in the background: every server is `connecting` when this returns.
     ///
     /// Never waits for a server. Must be called inside a tokio runtime.
     ///
-    /// Cancel safety: dropping the future starts nothing.
+    /// Cancel safety: dropping the future ends what was begun.
     ///
     /// # Errors
     /// When the store cannot be read.

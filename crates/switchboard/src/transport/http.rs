@@ -111,7 +111,7 @@ impl HttpTransport {
         Ok(Self { client, url: target.url.clone(), uri, base, session, limit, receiver, tasks: Tasks::new() })
     }
 
-    pub(crate) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
+    pub(crate) async fn request(self: &Arc<Self>, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
         let response = self.send(&Method::POST, || self.headers(&outgoing), outgoing.body.clone()).await?;
         if outgoing.method == "initialize"
             && response.status().is_success()
@@ -126,9 +126,7 @@ impl HttpTransport {
     pub(crate) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {
         let response = self.send(&Method::POST, || Ok(self.dialect_headers(dialect)), body).await?;
         if response.status().is_success() {
-            // Whatever it says, it is no answer; reading it frees the connection for the next request.
-            let (parts, body) = response.into_parts();
-            let _ = Body::new(&parts.headers, body)?.head(ERROR_BODY).await;
+            self.tasks.spawn(drain(response));
             return Ok(());
         }
         Err(status_error(response).await)
@@ -265,7 +263,7 @@ impl HttpTransport {
     }
 
     async fn read_answer(
-        &self,
+        self: &Arc<Self>,
         outgoing: Outgoing<'_>,
         response: Response<Incoming>,
     ) -> Result<Answer, TransportError> {
@@ -291,7 +289,7 @@ impl HttpTransport {
     }
 
     fn read_body(
-        &self,
+        self: &Arc<Self>,
         outgoing: Outgoing<'_>,
         text: &Bytes,
         media_type: &str,
@@ -327,7 +325,11 @@ impl HttpTransport {
         }
     }
 
-    async fn read_stream(&self, outgoing: Outgoing<'_>, mut stream: EventStream) -> Result<Answer, TransportError> {
+    async fn read_stream(
+        self: &Arc<Self>,
+        outgoing: Outgoing<'_>,
+        mut stream: EventStream,
+    ) -> Result<Answer, TransportError> {
         let mut stray = None;
         while let Some(messages) = stream.next(&*self.receiver).await? {
             let mut answer = None;
@@ -351,18 +353,12 @@ impl HttpTransport {
 
     /// Gives a message to the receiver and sends what it answers on a POST of its own, so that a stream that waits for
     /// the answer is read on meanwhile.
-    fn pass_on(&self, dialect: Dialect, message: Message) {
+    fn pass_on(self: &Arc<Self>, dialect: Dialect, message: Message) {
         let Some(reply) = self.receiver.receive(message) else { return };
-        let request = request(&Method::POST, self.uri.clone(), self.dialect_headers(dialect), reply);
-        let client = self.client.clone();
+        let this = self.clone();
         self.tasks.spawn(async move {
-            match client.0.request(request).await {
-                Ok(response) => {
-                    let (parts, body) = response.into_parts();
-                    if let Ok(body) = Body::new(&parts.headers, body) {
-                        let _ = body.head(ERROR_BODY).await;
-                    }
-                }
+            match this.send(&Method::POST, || Ok(this.dialect_headers(dialect)), reply).await {
+                Ok(response) => drain(response).await,
                 Err(error) => tracing::debug!(%error, "an answer of ours was not delivered"),
             }
         });
@@ -380,6 +376,14 @@ fn request(method: &Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Reques
 impl Drop for HttpTransport {
     fn drop(&mut self) {
         self.tasks.stop();
+    }
+}
+
+/// Reads an answer that says nothing to us, which frees the connection for the next request. Some servers never end it.
+async fn drain(response: Response<Incoming>) {
+    let (parts, body) = response.into_parts();
+    if let Ok(body) = Body::new(&parts.headers, body) {
+        let _ = tokio::time::timeout(CLOSE_LIMIT, body.head(ERROR_BODY)).await;
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Write as _;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::Json;
@@ -68,10 +68,15 @@ struct Envelope<'a> {
     method: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     params: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "present")]
     error: Option<&'a RawValue>,
+}
+
+/// A member that is there, `null` included: an answer of `null` is an answer.
+fn present<'de, D: Deserializer<'de>>(member: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(member).map(Some)
 }
 
 impl Message {
@@ -80,12 +85,7 @@ impl Message {
     /// # Errors
     /// When the text is not JSON, or is no JSON-RPC message. In a batch only bad members are lost.
     pub fn parse_all(text: &Bytes) -> Result<Vec<Self>, BadMessage> {
-        if text.trim_ascii_start().first() != Some(&b'[') {
-            return Self::parse(text).map(|message| vec![message]);
-        }
-        let members: Vec<&RawValue> = serde_json::from_slice(text).map_err(BadMessage::NotJson)?;
-        let messages = members.into_iter().filter_map(|member| Self::parse(Json::within(text, member).as_bytes()).ok());
-        Some(messages.collect::<Vec<_>>()).filter(|messages| !messages.is_empty()).ok_or(BadMessage::NotRpc)
+        tolerantly(text, Self::read_all)
     }
 
     /// Reads one message. `result` and `params` share the buffer of `text`.
@@ -93,6 +93,19 @@ impl Message {
     /// # Errors
     /// When the text is not JSON, or is no JSON-RPC message.
     pub fn parse(text: &Bytes) -> Result<Self, BadMessage> {
+        tolerantly(text, Self::read)
+    }
+
+    fn read_all(text: &Bytes) -> Result<Vec<Self>, BadMessage> {
+        if text.trim_ascii_start().first() != Some(&b'[') {
+            return Self::read(text).map(|message| vec![message]);
+        }
+        let members: Vec<&RawValue> = serde_json::from_slice(text).map_err(BadMessage::NotJson)?;
+        let messages = members.into_iter().filter_map(|member| Self::read(Json::within(text, member).as_bytes()).ok());
+        Some(messages.collect::<Vec<_>>()).filter(|messages| !messages.is_empty()).ok_or(BadMessage::NotRpc)
+    }
+
+    fn read(text: &Bytes) -> Result<Self, BadMessage> {
         let envelope: Envelope<'_> = match serde_json::from_slice(text) {
             Ok(envelope) => envelope,
             Err(error) if error.is_data() => return Err(BadMessage::NotRpc),
@@ -107,14 +120,38 @@ impl Message {
                     None => Self::Notification { method, params },
                 })
             }
+            Envelope { result: Some(result), error: None, id, .. } => {
+                Ok(Self::Response { id: id.and_then(own_id), outcome: Ok(keep(result)) })
+            }
+            // Some libraries write both members, and `null` for the one that does not apply.
+            Envelope { result: Some(result), error: Some(error), id, .. } if error.get() == "null" => {
+                Ok(Self::Response { id: id.and_then(own_id), outcome: Ok(keep(result)) })
+            }
             Envelope { error: Some(error), id, .. } => {
                 Ok(Self::Response { id: id.and_then(own_id), outcome: Err(rpc_error(&keep(error))) })
             }
-            Envelope { result: Some(result), id, .. } => {
-                Ok(Self::Response { id: id.and_then(own_id), outcome: Ok(keep(result)) })
-            }
             _ => Err(BadMessage::NotRpc),
         }
+    }
+}
+
+/// Reads text that `read` refuses in the form in which others accept it: without its byte order mark, and with
+/// replacement characters where it is not UTF-8.
+fn tolerantly<T>(text: &Bytes, read: impl Fn(&Bytes) -> Result<T, BadMessage>) -> Result<T, BadMessage> {
+    match read(text) {
+        Err(BadMessage::NotJson(error)) => match mended(text) {
+            Some(mended) => read(&mended),
+            None => Err(BadMessage::NotJson(error)),
+        },
+        outcome => outcome,
+    }
+}
+
+fn mended(text: &Bytes) -> Option<Bytes> {
+    let plain = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+    match std::str::from_utf8(plain) {
+        Ok(_) => (plain.len() < text.len()).then(|| text.slice_ref(plain)),
+        Err(_) => Some(String::from_utf8_lossy(plain).into_owned().into()),
     }
 }
 
@@ -336,6 +373,29 @@ mod tests {
             assert_eq!((id, found.code, found.message.as_str()), (None, code, text));
             assert_eq!(found.data.as_ref().map(Json::as_str), data);
         }
+    }
+
+    #[test]
+    fn an_answer_of_null_is_an_answer() {
+        let null: Json = "null".parse().unwrap();
+        assert_eq!(parse(r#"{"id":1,"result":null}"#), Message::Response { id: Some(1), outcome: Ok(null) });
+        let both = parse(r#"{"id":1,"result":{},"error":null}"#);
+        assert_eq!(both, Message::Response { id: Some(1), outcome: Ok(Json::empty_object()) });
+        for text in [r#"{"id":1,"error":null}"#, r#"{"id":1,"result":null,"error":{"code":1}}"#] {
+            assert!(matches!(parse(text), Message::Response { id: Some(1), outcome: Err(_) }), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_bytes_that_are_no_utf8_do_not_cost_the_message() {
+        let Message::Response { outcome: Ok(result), .. } = parse("\u{feff} {\"id\":1,\"result\":\"a\"}") else {
+            panic!("a response")
+        };
+        assert_eq!(result.as_str(), "\"a\"");
+        let found = Message::parse_all(&Bytes::from_static(b"\xef\xbb\xbf[{\"id\":1,\"result\":\"a\xffb\"}]")).unwrap();
+        let [Message::Response { outcome: Ok(result), .. }] = &found[..] else { panic!("a response") };
+        assert_eq!(result.as_str(), "\"a\u{fffd}b\"");
+        assert!(Message::parse(&Bytes::from_static(b"\xef\xbb\xbf\xef\xbb\xbf{}")).is_err());
     }
 
     #[test]

@@ -86,20 +86,13 @@ impl Tool {
     /// Its description, when it has one.
     #[must_use]
     pub fn description(&self) -> Option<String> {
-        self.member("description")
+        text_member(self.json(), "description")
     }
 
     /// Its title: its own, else the one among its annotations.
     #[must_use]
     pub fn title(&self) -> Option<String> {
-        self.member("title").or_else(|| {
-            let annotations = self.annotations.as_ref()?.to_value();
-            annotations.get("title")?.as_str().map(str::to_owned)
-        })
-    }
-
-    fn member(&self, name: &str) -> Option<String> {
-        self.item.json.to_value().get(name)?.as_str().map(str::to_owned)
+        text_member(self.json(), "title").or_else(|| text_member(self.annotations.as_ref()?, "title"))
     }
 }
 
@@ -301,6 +294,10 @@ fn page_spans(result: &Json, kind: ListKind) -> Result<PageSpans, String> {
                 while cursor.next_element() {
                     spans.items.push(item_spans(&mut cursor, kind.key().as_bytes()));
                 }
+            } else if name == kind.member().as_bytes() {
+                // What some languages write for an empty list.
+                let value = cursor.skip();
+                has_list |= cursor.slice(&value) == b"null";
             } else if name == b"nextCursor" {
                 spans.next_cursor = Some(cursor.skip());
             } else {
@@ -384,6 +381,11 @@ pub fn member(object: &Json, name: &str) -> Option<Json> {
     found
 }
 
+/// The same as text; nothing when it is something else. The other members may be nested too deep for a tree.
+fn text_member(object: &Json, name: &str) -> Option<String> {
+    member(object, name)?.read().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -422,9 +424,10 @@ mod tests {
 
     #[test]
     fn a_result_without_the_list_is_refused() {
-        for text in ["{}", "[]", r#"{"tools":{}}"#, r#"{"tools":null}"#] {
+        for text in ["{}", "[]", r#"{"tools":{}}"#, r#"{"tools":"null"}"#] {
             assert!(tools_page(&json(text)).is_err(), "{text}");
         }
+        assert_eq!(tools_page(&json(r#"{"tools": null }"#)).unwrap().items, []);
     }
 
     #[test]
