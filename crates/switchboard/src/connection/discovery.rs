@@ -12,9 +12,9 @@ use crate::session::incoming::Changed;
 use crate::session::request::{Request, RequestError};
 use crate::spec::Timeouts;
 use crate::status::{ListState, Warning, clean};
-use crate::wire::Json;
 use crate::wire::message::{METHOD_NOT_FOUND, Params};
 use crate::wire::model::{BadItem, ListKind, Page, items_page, tools_page};
+use crate::wire::{Json, Tool};
 
 /// The most pages of one list.
 const PAGES: usize = 100;
@@ -49,7 +49,7 @@ pub(crate) async fn discover(
     let reader = Reader { session, timeouts };
     let items = |kind| reader.list(kind, wanted, move |page| items_page(page, kind));
     let (tools, prompts, resources, templates) = futures_util::join!(
-        reader.list(ListKind::Tools, wanted, tools_page),
+        reader.list(ListKind::Tools, wanted, |page| tools_for(session, page)),
         items(ListKind::Prompts),
         items(ListKind::Resources),
         items(ListKind::ResourceTemplates),
@@ -74,6 +74,20 @@ pub(crate) async fn discover(
     }
     let failure = failures.into_iter().next().filter(|_| !is_there);
     Discovered { catalogue, failure }
+}
+
+/// A page of tools, without those whose parameters cannot be mirrored into headers where that has to be done.
+fn tools_for(session: &Session, result: &Json) -> Result<Page<Tool>, String> {
+    let mut page = tools_page(result)?;
+    if session.mirrors_headers() && page.items.iter().any(|tool| tool.header_fault().is_some()) {
+        let (sound, faulty): (Vec<Tool>, Vec<Tool>) =
+            page.items.into_iter().partition(|tool| tool.header_fault().is_none());
+        page.items = sound;
+        page.bad.extend(faulty.iter().filter_map(|tool| {
+            Some(BadItem { item: tool.name().to_owned(), reason: tool.header_fault()?.to_owned() })
+        }));
+    }
+    Ok(page)
 }
 
 struct Reader<'a> {

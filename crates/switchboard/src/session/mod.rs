@@ -88,6 +88,11 @@ impl Session {
         }
     }
 
+    /// Whether the requests of this session are mirrored into HTTP headers.
+    pub(crate) fn mirrors_headers(&self) -> bool {
+        self.era == Era::Modern && matches!(self.transport, Transport::Http(_))
+    }
+
     /// Sends a notification.
     pub(crate) async fn notify(&self, text: Bytes) -> Result<(), crate::transport::TransportError> {
         self.transport.notify(self.dialect(), text).await

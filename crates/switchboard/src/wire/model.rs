@@ -44,6 +44,7 @@ pub struct Tool {
     output_schema: Option<Json>,
     annotations: Option<Json>,
     param_headers: Option<Box<[ParamHeader]>>,
+    header_fault: Option<Box<str>>,
 }
 
 impl Tool {
@@ -81,6 +82,13 @@ impl Tool {
     #[must_use]
     pub fn param_headers(&self) -> &[ParamHeader] {
         self.param_headers.as_deref().unwrap_or_default()
+    }
+
+    /// Why the parameters that it declares for HTTP headers cannot be mirrored. Such a tool may not be offered where they
+    /// have to be: over Streamable HTTP in the modern era. Elsewhere it is a tool like any other.
+    #[must_use]
+    pub fn header_fault(&self) -> Option<&str> {
+        self.header_fault.as_deref()
     }
 
     /// Its description, when it has one.
@@ -204,6 +212,7 @@ pub fn tools_page(result: &Json) -> Result<Page<Tool>, String> {
         output_schema: parts.output_schema,
         annotations: parts.annotations,
         param_headers: parts.param_headers,
+        header_fault: parts.header_fault,
     })
 }
 
@@ -221,6 +230,7 @@ struct ToolParts {
     output_schema: Option<Json>,
     annotations: Option<Json>,
     param_headers: Option<Box<[ParamHeader]>>,
+    header_fault: Option<Box<str>>,
 }
 
 fn tool_parts(spans: ItemSpans, cut: &dyn Fn(Range<usize>) -> Json) -> Result<ToolParts, String> {
@@ -228,9 +238,9 @@ fn tool_parts(spans: ItemSpans, cut: &dyn Fn(Range<usize>) -> Json) -> Result<To
     if input_schema.as_ref().is_some_and(|schema| !schema.is_object()) {
         return Err("its input schema is not an object".to_owned());
     }
-    let param_headers = match &input_schema {
-        Some(schema) => param_headers(schema)?,
-        None => Vec::new(),
+    let (param_headers, header_fault) = match input_schema.as_ref().map_or_else(|| Ok(Vec::new()), param_headers) {
+        Ok(headers) => (headers, None),
+        Err(fault) => (Vec::new(), Some(fault.into())),
     };
     Ok(ToolParts {
         input_schema,
@@ -238,6 +248,7 @@ fn tool_parts(spans: ItemSpans, cut: &dyn Fn(Range<usize>) -> Json) -> Result<To
         output_schema: spans.output_schema.map(cut).filter(Json::is_object),
         annotations: spans.annotations.map(cut).filter(Json::is_object),
         param_headers: (!param_headers.is_empty()).then(|| param_headers.into()),
+        header_fault,
     })
 }
 
@@ -410,11 +421,9 @@ mod tests {
                 {"name":"h","inputSchema":{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}},{"name":"o","outputSchema":true}]}"#,
         ))
         .unwrap();
-        assert_eq!(page.items.iter().map(Tool::name).collect::<Vec<_>>(), ["good", "o"]);
-        assert_eq!(
-            page.bad.iter().map(|bad| bad.item.as_str()).collect::<Vec<_>>(),
-            ["#1", "#2", "#3", "#4", "s", "h"]
-        );
+        assert_eq!(page.items.iter().map(Tool::name).collect::<Vec<_>>(), ["good", "h", "o"]);
+        assert!(page.items[1].header_fault().is_some() && page.items[0].header_fault().is_none());
+        assert_eq!(page.bad.iter().map(|bad| bad.item.as_str()).collect::<Vec<_>>(), ["#1", "#2", "#3", "#4", "s"]);
     }
 
     #[test]
