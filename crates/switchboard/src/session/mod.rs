@@ -48,7 +48,8 @@ impl ServerFacts {
 
     /// Whether the server offers `capability`.
     pub(crate) fn offers(&self, capability: &str) -> bool {
-        self.capabilities.as_ref().and_then(|all| member(all, capability)).is_some_and(|one| !one.is_null())
+        let one = self.capabilities.as_ref().and_then(|all| member(all, capability));
+        one.is_some_and(|one| !matches!(one.as_str(), "null" | "false"))
     }
 }
 

@@ -90,7 +90,7 @@ async fn a_body_may_begin_with_a_byte_order_mark_and_white_space() {
 
 #[tokio::test]
 async fn b027_compressed_answers_are_decoded() {
-    for coding in [Coding::Br, Coding::Gzip, Coding::Deflate] {
+    for coding in [Coding::Br, Coding::Gzip, Coding::Deflate, Coding::RawDeflate] {
         let server = HttpPeer::start(Peer::legacy().many_tools(500)).await.on_http(move |request| {
             (!request.calls("initialize") && is_post(request)).then(|| HttpReply::usual().encoded(coding))
         });
@@ -104,7 +104,7 @@ async fn b027_compressed_answers_are_decoded() {
 
 #[tokio::test]
 async fn b027_compressed_event_streams_are_decoded_and_need_no_end() {
-    for coding in [Coding::Br, Coding::Gzip, Coding::Deflate] {
+    for coding in [Coding::Br, Coding::Gzip, Coding::Deflate, Coding::RawDeflate] {
         let server = HttpPeer::start(Peer::both().many_tools(50))
             .await
             .answer_with(AnswerWith::Sse)

@@ -458,3 +458,12 @@ async fn a_late_answer_of_an_abandoned_discovery_changes_nothing() {
     let names: Vec<_> = manager.tools(&switchboard::Filter::all()).iter().map(|it| it.tool.name().to_owned()).collect();
     assert_eq!(names, ["new"]);
 }
+
+#[tokio::test]
+async fn b085_a_server_that_ignores_the_cursor_gives_each_item_once() {
+    let peer = Peer::both().on("prompts/list", |_, _| {
+        Reply::result(json!({ "prompts": [{ "name": "a" }, { "name": "b" }], "nextCursor": "2" }))
+    });
+    let client = client(in_process(&peer.prompt("unused"))).await;
+    assert_eq!(client.prompts().iter().map(|prompt| prompt.key().to_owned()).collect::<Vec<_>>(), ["a", "b"]);
+}
