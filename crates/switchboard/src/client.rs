@@ -74,6 +74,13 @@ impl Client {
         status_of(&self.connection)
     }
 
+    /// The last 64 KiB at most that its child process wrote to its standard error, as clean text; `None` when no child is
+    /// connected.
+    #[must_use]
+    pub fn stderr(&self) -> Option<String> {
+        self.connection.stderr()
+    }
+
     /// Its state.
     #[must_use]
     pub fn state(&self) -> State {

@@ -162,7 +162,8 @@ impl Failure {
         }
     }
 
-    /// The message and its causes in one line, cleaned of control characters and cut.
+    /// The message and its causes in one line, cleaned of control characters; of a long one the beginning and the end,
+    /// where the innermost cause stands.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = self.message.clone();
@@ -170,19 +171,33 @@ impl Failure {
             text.push_str(": ");
             text.push_str(cause);
         }
-        clean(&text)
+        both_ends(&text)
     }
+}
+
+fn is_kept(c: &char) -> bool {
+    !c.is_control() || matches!(c, '\t' | '\n' | '\r')
 }
 
 /// The text without control characters, cut at 500 characters.
 pub(crate) fn clean(text: &str) -> String {
-    let is_kept = |c: &char| !c.is_control() || matches!(c, '\t' | '\n' | '\r');
     let mut kept: String = text.chars().filter(is_kept).take(SHOWN_CHARACTERS + 1).collect();
     if let Some((cut, _)) = kept.char_indices().nth(SHOWN_CHARACTERS) {
         kept.truncate(cut);
         kept.push('…');
     }
     kept
+}
+
+/// The text without control characters, at most 500 characters: when it is longer, its beginning and its end.
+fn both_ends(text: &str) -> String {
+    let kept: Vec<char> = text.chars().filter(is_kept).collect();
+    if kept.len() <= SHOWN_CHARACTERS {
+        return kept.into_iter().collect();
+    }
+    let half = SHOWN_CHARACTERS / 2;
+    let (beginning, end) = (&kept[..half], &kept[kept.len() - half..]);
+    beginning.iter().chain(&['…']).chain(end).collect()
 }
 
 /// All that is known of one server at one moment.
@@ -239,6 +254,20 @@ mod tests {
         assert_eq!(clean(&"é".repeat(501)).chars().count(), 501);
         assert!(clean(&"é".repeat(501)).ends_with('…'));
         assert_eq!(clean(&"é".repeat(500)), "é".repeat(500));
+    }
+
+    #[test]
+    fn a_long_failure_is_shown_with_its_innermost_cause() {
+        let failure = Failure {
+            code: "connect_failed".into(),
+            message: "could not connect".into(),
+            at: Timestamp::now(),
+            causes: vec!["é".repeat(1000), "KeyError: 'API_KEY'".into()],
+        };
+        let text = failure.text();
+        assert!(text.starts_with("could not connect: é") && text.ends_with("é: KeyError: 'API_KEY'"), "{text}");
+        assert_eq!(text.chars().count(), 501);
+        assert_eq!(both_ends("a\u{7}b"), "ab");
     }
 
     #[test]

@@ -26,7 +26,12 @@ use crate::transport::{HttpTransport, Transport, TransportError, stdio};
 /// Runs a connection until its last handle is gone.
 pub(super) async fn run(shared: Arc<Shared>, commands: mpsc::Receiver<Command>) {
     let (outcome_sender, outcomes) = mpsc::channel(4);
-    let seed = shared.id.as_str().bytes().fold(u64::from(std::process::id()), |seed, byte| seed * 31 + u64::from(byte));
+    // Different servers wait differently; the same server waits alike in one process.
+    let seed = shared
+        .id
+        .as_str()
+        .bytes()
+        .fold(u64::from(std::process::id()), |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
     let machine = Machine::new(&shared.spec.retry, seed);
     let actor = Actor {
         shared,

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 use crate::id::ServerId;
 use crate::session::lifecycle::OpenError;
 use crate::session::request::RequestError;
-use crate::transport::{SpawnError, TransportError};
+use crate::transport::TransportError;
 
 /// What a failed connect means for the next attempt.
 pub(super) fn of_open(error: &OpenError) -> Failure {
@@ -31,7 +31,7 @@ pub(super) fn of_request(error: &RequestError) -> Failure {
 /// What a broken transport means for the next attempt.
 pub(super) fn of_transport(error: &TransportError) -> Failure {
     match error {
-        TransportError::Spawn(SpawnError::NotFound { .. }) => Failure::Permanent,
+        TransportError::Spawn(error) if !error.may_pass() => Failure::Permanent,
         TransportError::Closed | TransportError::NotMcp(_) | TransportError::TooLarge { .. } => Failure::Permanent,
         _ => Failure::Transient { retry_after: None },
     }
@@ -45,7 +45,11 @@ pub(super) fn open_error(error: OpenError) -> Error {
             let outward = source.outward(&format!("{DOING}: `{step}` failed"));
             as_connect_failure(outward)
         }
-        OpenError::Dial(error) => as_connect_failure(RequestError::Transport(error).outward(DOING)),
+        OpenError::Dial(error) => {
+            let advice = if let TransportError::Spawn(error) = &error { Some(error.hint()) } else { None };
+            let outward = as_connect_failure(RequestError::Transport(error).outward(DOING));
+            advice.into_iter().fold(outward, Error::hint)
+        }
         error @ (OpenError::NoCommonVersion { .. } | OpenError::Unusable { .. }) => {
             Error::new(ErrorKind::ProtocolViolation, DOING).because(error)
         }

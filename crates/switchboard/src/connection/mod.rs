@@ -182,6 +182,11 @@ impl Connection {
         self.shared.live.load_full()
     }
 
+    /// The last of what its child process wrote to its standard error; `None` when there is no child now.
+    pub(crate) fn stderr(&self) -> Option<String> {
+        self.live()?.session.transport.stderr()
+    }
+
     pub(crate) fn memory(&self) -> Memory {
         self.shared.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

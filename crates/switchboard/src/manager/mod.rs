@@ -327,6 +327,15 @@ impl Manager {
         Ok(entries::status(id, &slot))
     }
 
+    /// The last 64 KiB at most that a child process wrote to its standard error in this life of its connection, as clean
+    /// text; `None` when no child is connected. What a failed child said last stands in its error.
+    ///
+    /// # Errors
+    /// When the id is unknown.
+    pub fn stderr(&self, id: &ServerId) -> Result<Option<String>> {
+        Ok(self.connection(id)?.stderr())
+    }
+
     /// All servers with all that they offer.
     #[doc(alias = "getMcpServers")]
     #[must_use]

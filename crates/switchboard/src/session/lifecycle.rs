@@ -198,14 +198,22 @@ impl Opening<'_> {
             let why = "it does not say that the server speaks a modern revision, which its registration asks for";
             return Err(OpenError::Unusable { step: "server/discover", why });
         }
-        let link = if because == Because::Gone { self.link()? } else { link };
+        let link = if because == Because::Gone {
+            // What is left of it ends before it is started again: it may hold something that only one can have.
+            drop(link);
+            self.link()?
+        } else {
+            link
+        };
         let was_probed = because != Because::Gone && matches!(link.transport, Transport::Pipe(_));
-        match self.legacy(link).await {
+        match self.legacy(link.clone()).await {
             // It may be one of those that end at a method they do not know, only later than we waited.
-            Err(error) if was_probed && is_pipe_end(&error) => self.legacy(self.link()?).await,
+            Err(error) if was_probed && is_pipe_end(&error) => {
+                drop(link);
+                self.legacy(self.link()?).await
+            }
             // It was slow to start, and refuses a legacy handshake: it may be modern after all.
             Err(OpenError::Step { source: RequestError::Rpc(_), .. }) if because == Because::Silent => {
-                let link = self.link()?;
                 match self.probe(&link).await? {
                     Probed::Modern(discover) => Ok(self.modern(link, discover)),
                     _ => self.legacy(link).await,
@@ -266,7 +274,7 @@ impl Opening<'_> {
             return Err(unusable("it names a revision that has no such handshake"));
         }
         let session = Session::new(link, (version, era), ServerFacts::read(&result), self.identity);
-        match session.notify(message::notification("notifications/initialized", Params::new(), "")).await {
+        match session.notify(message::notification("notifications/initialized", &Params::new())).await {
             Ok(()) => {}
             // The server has agreed already; what it makes of this notice is its own affair.
             Err(TransportError::Status(error)) if error.status < 500 && error.status != 401 => {

@@ -65,7 +65,7 @@ pub(crate) struct Session {
     /// Whether it was opened on the word of an earlier life, without asking the server anything.
     pub(crate) is_trusted: bool,
     pub(crate) inbox: Arc<Inbox>,
-    ids: AtomicU64,
+    ids: Arc<AtomicU64>,
     /// The inside of `_meta` that each request carries.
     meta: String,
 }
@@ -94,18 +94,18 @@ impl Session {
     }
 }
 
-/// A transport with nothing agreed on yet.
-#[derive(Debug)]
+/// A transport with nothing agreed on yet. Clones are the same way to the server.
+#[derive(Debug, Clone)]
 pub(crate) struct Link {
     pub(crate) transport: Transport,
     pub(crate) inbox: Arc<Inbox>,
-    ids: AtomicU64,
+    ids: Arc<AtomicU64>,
 }
 
 impl Link {
     pub(crate) fn new(transport: Transport, inbox: Arc<Inbox>) -> Self {
         // Ids begin at 1, so that a server that always answers with 0 never answers the wrong request.
-        Self { transport, inbox, ids: AtomicU64::new(1) }
+        Self { transport, inbox, ids: Arc::new(AtomicU64::new(1)) }
     }
 }
 
@@ -116,5 +116,5 @@ fn next_id(ids: &AtomicU64) -> u64 {
 /// The notice that a request is not wanted any more.
 fn cancelled(id: u64, reason: &str) -> Bytes {
     let params = message::Params::new().json("requestId", &Json::trusted(id.to_string())).text("reason", reason);
-    message::notification("notifications/cancelled", params, "")
+    message::notification("notifications/cancelled", &params)
 }

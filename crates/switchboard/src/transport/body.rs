@@ -1,5 +1,6 @@
 //! Bodies of HTTP answers: read in pieces or whole, within a limit, whatever their content coding.
 
+use std::borrow::Cow;
 use std::io;
 
 use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder};
@@ -103,9 +104,13 @@ impl Body {
 }
 
 /// The media type of an answer, in lower case and without parameters.
-pub(super) fn media_type(headers: &HeaderMap) -> String {
+pub(super) fn media_type(headers: &HeaderMap) -> Cow<'_, str> {
     let value = headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    let essence = value.split(';').next().unwrap_or_default().trim();
+    if essence.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Cow::Owned(essence.to_ascii_lowercase());
+    }
+    Cow::Borrowed(essence)
 }
 
 /// The first text of a body for people: markup taken out, white space folded, cut at 200 characters.

@@ -279,7 +279,7 @@ impl HttpTransport {
         }
         let (parts, body) = response.into_parts();
         let body = Body::new(&parts.headers, body)?;
-        match media_type(&parts.headers).as_str() {
+        match &*media_type(&parts.headers) {
             "text/event-stream" => self.read_stream(outgoing, EventStream::new(body, self.limit)).await,
             media_type => {
                 let text = body.collect(self.limit).await?;

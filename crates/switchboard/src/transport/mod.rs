@@ -91,8 +91,8 @@ pub(crate) enum TransportError {
         limit: usize,
     },
     /// The command could not be started.
-    #[error("{0}")]
-    Spawn(#[source] SpawnError),
+    #[error(transparent)]
+    Spawn(SpawnError),
     /// The child process ended.
     #[error("{0}")]
     Exited(Exit),
@@ -108,12 +108,26 @@ pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SpawnError {
     /// There is no such program.
-    #[error("the command `{command}` was not found{}", found_where(*has_path))]
+    #[error("the command `{command}` was not found{}", looked.note())]
     NotFound {
         /// The command.
         command: String,
-        /// Whether there was a `PATH` to look in.
-        has_path: bool,
+        /// Where it was looked for.
+        looked: Looked,
+    },
+    /// There is something of that name, but no program.
+    #[error("the command `{command}` {is}")]
+    NoProgram {
+        /// The command.
+        command: String,
+        /// What it is instead.
+        is: &'static str,
+    },
+    /// The folder to start it in is not there.
+    #[error("the working folder `{folder}` is not there, or is no folder")]
+    NoFolder {
+        /// The folder.
+        folder: String,
     },
     /// The system refused.
     #[error("the command `{command}` could not be started")]
@@ -126,8 +140,48 @@ pub(crate) enum SpawnError {
     },
 }
 
-fn found_where(has_path: bool) -> &'static str {
-    if has_path { " in PATH" } else { ": no PATH was given to the manager (see Builder::environment)" }
+/// Where a command was looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Looked {
+    /// In the folders of the `PATH`.
+    InPath,
+    /// Nowhere: there is no `PATH`.
+    Nowhere,
+    /// At the place that it names itself.
+    There,
+}
+
+impl Looked {
+    fn note(self) -> &'static str {
+        match self {
+            Self::InPath => " in PATH",
+            Self::Nowhere => ": no PATH was given to the manager (see Builder::environment)",
+            Self::There => "",
+        }
+    }
+}
+
+impl SpawnError {
+    /// Whether the same command may start a little later, without anybody acting.
+    pub(crate) fn may_pass(&self) -> bool {
+        use io::ErrorKind::{ExecutableFileBusy, OutOfMemory, ResourceBusy, WouldBlock};
+        match self {
+            Self::NotFound { .. } | Self::NoProgram { .. } | Self::NoFolder { .. } => false,
+            Self::Refused { source, .. } => {
+                matches!(source.kind(), WouldBlock | OutOfMemory | ResourceBusy | ExecutableFileBusy)
+            }
+        }
+    }
+
+    /// What a person can do about it.
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "install the program, or give its whole path",
+            Self::NoProgram { .. } => "give the path of a file that may be executed",
+            Self::NoFolder { .. } => "create the folder, or register the server with another one",
+            Self::Refused { .. } => "try the same command by hand, as the same user",
+        }
+    }
 }
 
 /// An HTTP answer that is no success.
@@ -209,6 +263,14 @@ impl Transport {
         match self {
             Self::Http(http) => http.close().await,
             Self::Pipe(pipe) => pipe.close().await,
+        }
+    }
+
+    /// The last of what the child process behind it wrote to its standard error.
+    pub(crate) fn stderr(&self) -> Option<String> {
+        match self {
+            Self::Http(_) => None,
+            Self::Pipe(pipe) => pipe.stderr(),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -17,19 +18,23 @@ use super::process::{ChildProcess, Exit};
 use super::{Answer, Outgoing, Receiver, TransportError};
 use crate::tasks::OwnedTask;
 use crate::wire::Message;
-use crate::wire::frame::LineParser;
+use crate::wire::frame::{LineParser, TooLarge};
 
 /// Messages that wait to be written.
 const OUTBOX: usize = 64;
 /// How much is read at once.
 const PIECE: usize = 64 << 10;
+/// How long a server that does not listen any more is listened to.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Why a pipe cannot be used any more.
 #[derive(Debug, Clone)]
 pub(super) enum Broken {
     /// The other side closed its output.
     Ended,
-    /// Reading or writing failed.
+    /// The other side closed its input.
+    Deaf,
+    /// Reading failed.
     Failed(String),
     /// The child process ended.
     Exited(Exit),
@@ -41,6 +46,7 @@ impl Broken {
     fn error(&self) -> TransportError {
         match self {
             Self::Ended => TransportError::Lost("the server closed its output".into()),
+            Self::Deaf => TransportError::Lost("the server closed its input".into()),
             Self::Failed(cause) => TransportError::Lost(cause.clone().into()),
             Self::Exited(exit) => TransportError::Exited(exit.clone()),
             Self::Closed => TransportError::Closed,
@@ -106,14 +112,15 @@ impl Table {
     }
 
     /// A message was too large to be read. It is told to the caller whose answer it was; to all when that is unknown.
-    fn too_large(&self, head: &[u8], limit: usize) {
+    fn too_large(&self, line: &TooLarge) {
         let mut state = self.state();
-        let callers: Vec<_> = match id_in(head).and_then(|id| state.waiting.remove(&id)) {
-            Some(caller) => vec![caller],
-            None => state.waiting.drain().map(|(_, caller)| caller).collect(),
+        let callers: Vec<_> = match Whose::of(&line.head, &line.tail) {
+            Whose::Nobody => Vec::new(),
+            Whose::Of(id) => state.waiting.remove(&id).into_iter().collect(),
+            Whose::Unknown => state.waiting.drain().map(|(_, caller)| caller).collect(),
         };
         for caller in callers {
-            let _ = caller.send(Err(TransportError::TooLarge { limit }));
+            let _ = caller.send(Err(TransportError::TooLarge { limit: line.limit }));
         }
     }
 
@@ -136,10 +143,44 @@ impl Table {
     }
 }
 
-/// The id in the beginning of a message that could not be read whole.
-fn id_in(head: &[u8]) -> Option<u64> {
-    let at = memchr::memmem::find(head, b"\"id\":")? + 5;
-    let digits = head[at..].trim_ascii_start();
+/// Whose answer a line was that could not be read whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The answer to that request.
+    Of(u64),
+    /// No answer: noise, or something that the server says unasked.
+    Nobody,
+    /// An answer, but nothing kept of it says to what.
+    Unknown,
+}
+
+impl Whose {
+    /// Judges by the two ends of the line. Half of the servers write the id in front of the result, half behind it.
+    fn of(head: &[u8], tail: &[u8]) -> Self {
+        if !matches!(head.trim_ascii_start().first(), Some(b'{' | b'[')) {
+            return Self::Nobody;
+        }
+        let find = |what: &[u8]| memchr::memmem::find(head, what);
+        let outcome = find(b"\"result\"").into_iter().chain(find(b"\"error\"")).min();
+        let envelope = &head[..outcome.unwrap_or(head.len())];
+        if outcome.is_none() && memchr::memmem::find(envelope, b"\"method\"").is_some() {
+            return Self::Nobody;
+        }
+        let behind = || {
+            // Directly before the one brace that ends the message.
+            let end = tail.trim_ascii_end().strip_suffix(b"}")?;
+            Some(&end[memchr::memmem::rfind(end, ID)?..]).filter(|member| !member.contains(&b'}'))
+        };
+        let in_front = || memchr::memmem::find(envelope, ID).map(|at| &envelope[at..]);
+        in_front().or_else(behind).and_then(id_at).map_or(Self::Unknown, Self::Of)
+    }
+}
+
+const ID: &[u8] = b"\"id\":";
+
+/// The number in a member that begins with [`ID`].
+fn id_at(member: &[u8]) -> Option<u64> {
+    let digits = member[ID.len()..].trim_ascii_start();
     let digits = digits.strip_prefix(b"\"").unwrap_or(digits);
     let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
     std::str::from_utf8(&digits[..length]).ok()?.parse().ok()
@@ -168,27 +209,40 @@ impl PipeTransport {
     ) -> Self {
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let (broken_sender, broken) = watch::channel(None);
+        let (deaf_sender, deaf) = oneshot::channel();
         let table = Arc::new(Table::default());
         let ending: Pin<Box<dyn Future<Output = Broken> + Send>> = match &child {
             Some(child) => Box::pin(child.ending()),
             None => Box::pin(async { Broken::Ended }),
         };
-        let gone = child.as_ref().map(ChildProcess::gone);
+        let gone: Pin<Box<dyn Future<Output = ()> + Send>> = match &child {
+            Some(child) => Box::pin(child.gone()),
+            None => Box::pin(std::future::pending()),
+        };
         let reading = Reading { table: table.clone(), receiver, replies: outbox.downgrade(), limit };
         let reader = OwnedTask::spawn(async move {
-            let failure = match gone {
+            let end = tokio::select! {
+                end = reading.run(reader) => end,
                 // A child that is gone is gone, even when a process that it left behind holds its output open.
-                Some(gone) => tokio::select! { failure = reading.run(reader) => failure, () = gone => None },
-                None => reading.run(reader).await,
+                () = gone => Broken::Ended,
+                () = unheard(deaf) => Broken::Deaf,
             };
-            let reason = match failure {
-                None => ending.await,
-                Some(cause) => Broken::Failed(cause),
+            let reason = match end {
+                Broken::Ended | Broken::Deaf => match ending.await {
+                    Broken::Ended => end,
+                    why => why,
+                },
+                failed => failed,
             };
             reading.table.fail_all(reason.clone());
             broken_sender.send_replace(Some(reason));
         });
-        let writer = OwnedTask::spawn(write_all(writer, messages));
+        let writer = OwnedTask::spawn(async move {
+            if write_all(writer, messages).await.is_err() {
+                // Nobody listens when the reader has found the end.
+                let _ = deaf_sender.send(());
+            }
+        });
         Self { name, outbox: Mutex::new(Some(outbox)), table, broken, child, _reader: reader, _writer: writer }
     }
 
@@ -235,12 +289,18 @@ impl PipeTransport {
         reason.ok().and_then(|reason| reason.as_ref().map(Broken::error)).unwrap_or(TransportError::Closed)
     }
 
+    /// The last of what the child wrote to its standard error.
+    pub(super) fn stderr(&self) -> Option<String> {
+        self.child.as_ref().map(ChildProcess::stderr)
+    }
+
     pub(super) async fn close(&self) {
+        // First, so that callers are told that we closed it rather than that the server ended.
+        self.table.fail_all(Broken::Closed);
         drop(self.outbox().take());
         if let Some(child) = &self.child {
             child.stop().await;
         }
-        self.table.fail_all(Broken::Closed);
     }
 
     fn outbox(&self) -> MutexGuard<'_, Option<mpsc::Sender<Bytes>>> {
@@ -258,8 +318,8 @@ struct Reading {
 }
 
 impl Reading {
-    /// Reads to the end; the cause when that was a failure.
-    async fn run(&self, mut reader: impl AsyncRead + Unpin) -> Option<String> {
+    /// Reads to the end.
+    async fn run(&self, mut reader: impl AsyncRead + Unpin) -> Broken {
         let mut parser = LineParser::new(self.limit);
         let mut piece = BytesMut::new();
         loop {
@@ -269,13 +329,13 @@ impl Reading {
                     if let Some(line) = parser.finish() {
                         self.line(&line).await;
                     }
-                    return None;
+                    return Broken::Ended;
                 }
                 Ok(_) => {
                     parser.push(piece.split().freeze());
                     self.lines(&mut parser).await;
                 }
-                Err(error) => return Some(error.to_string()),
+                Err(error) => return Broken::Failed(error.to_string()),
             }
         }
     }
@@ -287,7 +347,7 @@ impl Reading {
                 Ok(None) => return,
                 Err(error) => {
                     self.receiver.odd(&error.to_string());
-                    self.table.too_large(&error.head, error.limit);
+                    self.table.too_large(&error);
                 }
             }
         }
@@ -326,22 +386,30 @@ impl Reading {
     }
 }
 
+/// Waits until writing has failed, and a moment for what the server has still said.
+async fn unheard(deaf: oneshot::Receiver<()>) {
+    match deaf.await {
+        Ok(()) => tokio::time::sleep(LAST_WORDS).await,
+        // The writer has ended in good order.
+        Err(_) => std::future::pending().await,
+    }
+}
+
 /// Writes messages, one a line, until there are no more senders; then closes the server's input.
-async fn write_all(writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<Bytes>) {
+async fn write_all(writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<Bytes>) -> std::io::Result<()> {
     let mut writer = tokio::io::BufWriter::new(writer);
     while let Some(message) = messages.recv().await {
         let mut next = Some(message);
         while let Some(message) = next {
-            if writer.write_all(&message).await.is_err() || writer.write_all(b"\n").await.is_err() {
-                return;
-            }
+            writer.write_all(&message).await?;
+            writer.write_all(b"\n").await?;
             next = messages.try_recv().ok();
         }
-        if writer.flush().await.is_err() {
-            return;
-        }
+        writer.flush().await?;
     }
+    // Whether the server saw this end is its own affair.
     let _ = writer.shutdown().await;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -349,10 +417,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_of_a_message_is_found_in_its_beginning() {
-        assert_eq!(id_in(br#"{"jsonrpc":"2.0","id":17,"result":{"#), Some(17));
-        assert_eq!(id_in(br#"{"id": "17","result"#), Some(17));
-        assert_eq!(id_in(br#"{"result":{"#), None);
-        assert_eq!(id_in(br#"{"id":null"#), None);
+    fn an_answer_that_is_too_large_is_known_by_either_end() {
+        let whose = |head: &str, tail: &str| Whose::of(head.as_bytes(), tail.as_bytes());
+        assert_eq!(whose(r#"{"jsonrpc":"2.0","id":17,"result":{"#, "}}"), Whose::Of(17));
+        assert_eq!(whose(r#"{"id": "17","error":{"#, "}}"), Whose::Of(17));
+        assert_eq!(whose(r#"{"result":{"id":3,"#, r#""},"jsonrpc":"2.0","id":17}"#), Whose::Of(17));
+        assert_eq!(whose(r#"{"result":{"#, r#"},"id": "17" } "#), Whose::Of(17));
+        assert_eq!(whose(r#"{"result":{"id":3,"#, r#"{"id":4}}}"#), Whose::Unknown);
+        assert_eq!(whose(r#"{"id":null,"error":{"#, "}}"), Whose::Unknown);
+        assert_eq!(whose(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"#, "}}"), Whose::Nobody);
+        assert_eq!(
+            whose(r#"{"jsonrpc":"2.0","id":3,"method":"sampling/createMessage","params":{"#, "}}"),
+            Whose::Nobody
+        );
+        assert_eq!(whose("Welcome to", "the server"), Whose::Nobody);
     }
 }

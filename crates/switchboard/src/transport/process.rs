@@ -108,6 +108,11 @@ impl ChildProcess {
         Ok((this, stdout, stdin))
     }
 
+    /// The last of what it wrote to its standard error.
+    pub(super) fn stderr(&self) -> String {
+        self.stderr.last(KEPT)
+    }
+
     /// Waits until the process is gone, and a moment for the rest of its output.
     pub(super) fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut exit = self.exit.clone();
@@ -129,16 +134,23 @@ impl ChildProcess {
         }
     }
 
+    /// Whether the process and the rest of its group are gone before `limit` has passed.
+    async fn gone_within(&self, limit: Duration) -> bool {
+        let mut exit = self.exit.clone();
+        let gone = async {
+            let _ = exit.wait_for(Option::is_some).await;
+            self.group.gone().await;
+        };
+        tokio::time::timeout(limit, gone).await.is_ok()
+    }
+
     /// Waits for the process to end by itself, then asks, then kills; the whole group ends. Its input must be closed.
     pub(super) async fn stop(&self) {
-        let mut exit = self.exit.clone();
-        let mut ended = async |limit| tokio::time::timeout(limit, exit.wait_for(Option::is_some)).await.is_ok();
-        if !ended(STEP).await || self.group.is_alive() {
+        if !self.gone_within(STEP).await {
             self.group.ask();
-            let is_gone = ended(STEP).await && self.group.gone_within(STEP).await;
-            if !is_gone {
+            if !self.gone_within(STEP).await {
                 self.group.kill();
-                let _ = ended(STEP).await;
+                self.gone_within(STEP).await;
             }
         }
         // Nothing of the group is left, so its number may be given to others from now on.
@@ -200,6 +212,9 @@ mod unix {
     use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
     use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
+    /// How often it is looked whether a group is gone.
+    const LOOK: Duration = Duration::from_millis(20);
+
     /// A process group.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct Group(Pid);
@@ -231,7 +246,7 @@ mod unix {
         }
 
         /// Whether any process of the group is left.
-        pub(super) fn is_alive(self) -> bool {
+        fn is_alive(self) -> bool {
             test_kill_process_group(self.0).is_ok()
         }
 
@@ -245,15 +260,12 @@ mod unix {
             let _ = kill_process_group(self.0, Signal::KILL);
         }
 
-        /// Whether the whole group is gone before `limit` has passed. Its members are not all our children, so there is
-        /// nothing to wait on but to look.
-        pub(super) async fn gone_within(self, limit: Duration) -> bool {
-            let look = async {
-                while self.is_alive() {
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-            };
-            tokio::time::timeout(limit, look).await.is_ok()
+        /// Waits until the whole group is gone. Its members are not all our children, so there is nothing to wait on but
+        /// to look.
+        pub(super) async fn gone(self) {
+            while self.is_alive() {
+                tokio::time::sleep(LOOK).await;
+            }
         }
     }
 
@@ -279,8 +291,6 @@ mod unix {
 
 #[cfg(windows)]
 mod windows {
-    use std::time::Duration;
-
     use process_wrap::tokio::{ChildWrapper, CommandWrap, JobObject, KillOnDrop};
     use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
     use tokio_util::sync::CancellationToken;
@@ -322,10 +332,6 @@ mod windows {
             Ok((Leader { child, kill: kill.clone() }, Self { kill }))
         }
 
-        pub(super) fn is_alive(&self) -> bool {
-            false
-        }
-
         /// There is no polite signal on Windows.
         pub(super) fn ask(&self) {
             self.kill.cancel();
@@ -335,9 +341,8 @@ mod windows {
             self.kill.cancel();
         }
 
-        pub(super) async fn gone_within(&self, _limit: Duration) -> bool {
-            true
-        }
+        /// The job ends with its first process: the reaper lets go of its handle then.
+        pub(super) async fn gone(&self) {}
     }
 
     /// Windows ends the job by itself.

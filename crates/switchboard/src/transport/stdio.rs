@@ -18,6 +18,9 @@ pub(crate) fn start(
     limit: usize,
     receiver: Arc<dyn Receiver>,
 ) -> Result<PipeTransport, TransportError> {
+    if let Some(folder) = target.cwd.as_deref().filter(|folder| !folder.is_dir()) {
+        return Err(TransportError::Spawn(SpawnError::NoFolder { folder: folder.display().to_string() }));
+    }
     let environment = environment.for_child(target);
     let program = find(target, &environment).map_err(TransportError::Spawn)?;
     let command = process::command(&program, environment, target.cwd.as_deref());
@@ -29,7 +32,7 @@ type Variables = std::collections::BTreeMap<std::ffi::OsString, std::ffi::OsStri
 
 #[cfg(not(windows))]
 fn find(target: &StdioTarget, environment: &Variables) -> Result<Program, SpawnError> {
-    command::find(target, environment, &command::is_program)
+    command::find(target, environment, &command::look_at)
 }
 
 #[cfg(windows)]
@@ -38,9 +41,15 @@ fn find(target: &StdioTarget, environment: &Variables) -> Result<Program, SpawnE
         let found = environment.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
         found.map(|(_, value)| value.to_string_lossy().into_owned())
     };
-    let (path, pathext) = (variable("PATH"), variable("PATHEXT"));
-    command::windows::find(&target.command, &target.args, (path.as_deref(), pathext.as_deref()), &|path| {
-        command::is_program(path.as_ref())
+    let (path, pathext, system_root) = (variable("PATH"), variable("PATHEXT"), variable("SYSTEMROOT"));
+    let places = command::windows::Places {
+        path: path.as_deref(),
+        pathext: pathext.as_deref(),
+        system_root: system_root.as_deref(),
+        cwd: target.cwd.as_deref().and_then(std::path::Path::to_str),
+    };
+    command::windows::find(&target.command, &target.args, places, &|path| {
+        command::look_at(path.as_ref()) == command::Thing::Program
     })
 }
 

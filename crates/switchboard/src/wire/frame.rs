@@ -13,10 +13,14 @@ pub struct TooLarge {
     pub limit: usize,
     /// The beginning of the frame, for finding out whose it was.
     pub head: Bytes,
+    /// The end of a line; nothing of an event.
+    pub tail: Bytes,
 }
 
-/// How much of an oversized frame is kept.
+/// How much of the beginning of an oversized frame is kept.
 const HEAD: usize = 4096;
+/// How much of its end.
+const TAIL: usize = 64;
 
 /// One server-sent event (WHATWG HTML, section 9.2.6).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,7 +90,7 @@ impl PartialEvent {
         let event = std::mem::take(self);
         let data = event.data.freeze();
         if event.is_too_large {
-            return Err(TooLarge { limit, head: data.slice(..data.len().min(HEAD)) });
+            return Err(TooLarge { limit, head: data.slice(..data.len().min(HEAD)), tail: Bytes::new() });
         }
         let says_anything = event.has_data || event.id.is_some() || event.retry.is_some();
         Ok(says_anything.then_some(SseEvent { kind: event.kind, data, id: event.id, retry: event.retry }))
@@ -194,13 +198,15 @@ pub struct LineParser {
     input: Bytes,
     line: BytesMut,
     is_too_large: bool,
+    /// The end of what did not fit.
+    tail: BytesMut,
 }
 
 impl LineParser {
     /// A parser whose lines may have `limit` bytes at most.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { limit, input: Bytes::new(), line: BytesMut::new(), is_too_large: false }
+        Self { limit, input: Bytes::new(), line: BytesMut::new(), is_too_large: false, tail: BytesMut::new() }
     }
 
     /// Takes in the next piece. Call [`LineParser::next_line`] until it is exhausted before the next piece.
@@ -228,7 +234,11 @@ impl LineParser {
             self.line.split().freeze()
         };
         if std::mem::take(&mut self.is_too_large) {
-            return Err(TooLarge { limit: self.limit, head: line.slice(..line.len().min(HEAD)) });
+            let head = line.slice(..line.len().min(HEAD));
+            // When little did not fit, what did fit goes on into it.
+            let mut tail = line[line.len() - line.len().min(TAIL - self.tail.len())..].to_vec();
+            tail.extend(self.tail.split());
+            return Err(TooLarge { limit: self.limit, head, tail: tail.into() });
         }
         Ok(Some(if line.last() == Some(&b'\r') { line.slice(..line.len() - 1) } else { line }))
     }
@@ -242,8 +252,14 @@ impl LineParser {
 
     fn append(&mut self, part: &[u8]) {
         let room = self.limit.saturating_sub(self.line.len());
-        self.is_too_large |= part.len() > room;
-        self.line.extend_from_slice(&part[..part.len().min(room)]);
+        let (fitting, rest) = part.split_at(part.len().min(room));
+        self.line.extend_from_slice(fitting);
+        if !rest.is_empty() {
+            self.is_too_large = true;
+            self.tail.extend_from_slice(&rest[rest.len().saturating_sub(TAIL)..]);
+            let excess = self.tail.len().saturating_sub(TAIL);
+            let _ = self.tail.split_to(excess);
+        }
     }
 }
 
@@ -357,6 +373,22 @@ mod tests {
         let expected = [Err(4), Ok("next".to_owned())];
         assert_eq!(lines(&[b"12345\nnext\n"], 4), expected);
         assert_eq!(lines(&[b"12", b"345", b"67\nne", b"xt\n"], 4), expected);
+    }
+
+    #[test]
+    fn both_ends_of_a_line_over_the_limit_are_kept() {
+        let text: String = ('a'..='z').cycle().take(5000).collect();
+        for limit in [10, 4990, 4999] {
+            let mut parser = LineParser::new(limit);
+            for piece in text.as_bytes().chunks(7) {
+                parser.push(Bytes::copy_from_slice(piece));
+                assert_eq!(parser.next_line(), Ok(None));
+            }
+            parser.push(Bytes::from_static(b"\n"));
+            let error = parser.next_line().unwrap_err();
+            assert_eq!(error.head, &text.as_bytes()[..limit.min(HEAD)]);
+            assert_eq!(error.tail, &text.as_bytes()[5000 - TAIL..], "{limit}");
+        }
     }
 
     proptest::proptest! {

@@ -1,6 +1,7 @@
 //! JSON-RPC 2.0 envelopes. The envelope is parsed once; `params`, `result` and `data` stay the bytes that came.
 
 use std::borrow::Cow;
+use std::io::Write as _;
 
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -191,7 +192,9 @@ pub struct Params(Vec<u8>);
 
 impl Default for Params {
     fn default() -> Self {
-        Self(b"{".to_vec())
+        let mut text = Vec::with_capacity(128);
+        text.push(b'{');
+        Self(text)
     }
 }
 
@@ -254,31 +257,46 @@ impl Params {
     }
 }
 
-/// Writes a request. `meta` is the inside of the `_meta` object, without braces; empty leaves `_meta` out.
-#[must_use]
-pub fn request(id: u64, method: &str, params: Params, meta: &str) -> Bytes {
-    let mut text = Vec::with_capacity(96 + method.len() + params.0.len() + meta.len());
-    text.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-    text.extend_from_slice(id.to_string().as_bytes());
-    write_rest(text, method, params, meta)
+/// What stands in the `_meta` object of a request.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Meta<'a> {
+    /// Members that are written already, without braces.
+    pub members: &'a str,
+    /// Whether progress reports are wanted; their token is the request's id.
+    pub wants_progress: bool,
 }
 
-/// Writes a notification. `meta` as in [`request`].
+/// Writes a request. Without anything in `meta` its `_meta` is left out.
 #[must_use]
-pub fn notification(method: &str, params: Params, meta: &str) -> Bytes {
-    write_rest(b"{\"jsonrpc\":\"2.0\"".to_vec(), method, params, meta)
+pub fn request(id: u64, method: &str, mut params: Params, meta: Meta<'_>) -> Bytes {
+    let mut text = Vec::with_capacity(128 + method.len() + params.0.len() + meta.members.len());
+    // Writing to a vector cannot fail.
+    let _ = write!(text, "{{\"jsonrpc\":\"2.0\",\"id\":{id}");
+    if meta.wants_progress || !meta.members.is_empty() {
+        params.name("_meta");
+        params.0.push(b'{');
+        if meta.wants_progress {
+            let _ = write!(params.0, "\"progressToken\":{id}");
+        }
+        if meta.wants_progress && !meta.members.is_empty() {
+            params.0.push(b',');
+        }
+        params.0.extend_from_slice(meta.members.as_bytes());
+        params.0.push(b'}');
+    }
+    write_rest(text, method, &params)
 }
 
-fn write_rest(mut text: Vec<u8>, method: &str, mut params: Params, meta: &str) -> Bytes {
+/// Writes a notification.
+#[must_use]
+pub fn notification(method: &str, params: &Params) -> Bytes {
+    write_rest(b"{\"jsonrpc\":\"2.0\"".to_vec(), method, params)
+}
+
+fn write_rest(mut text: Vec<u8>, method: &str, params: &Params) -> Bytes {
     text.extend_from_slice(b",\"method\":");
     // Writing a string to a vector cannot fail.
     let _ = serde_json::to_writer(&mut text, method);
-    if !meta.is_empty() {
-        params.name("_meta");
-        params.0.push(b'{');
-        params.0.extend_from_slice(meta.as_bytes());
-        params.0.push(b'}');
-    }
     if params.0.len() > 1 {
         text.extend_from_slice(b",\"params\":");
         text.extend_from_slice(&params.0);
@@ -406,15 +424,15 @@ mod tests {
     #[test]
     fn requests_are_written_with_their_meta() {
         let params = Params::new().text("name", "a\"b").json("arguments", &Json::empty_object());
-        let text = request(3, "tools/call", params, "\"progressToken\":3");
+        let text = request(3, "tools/call", params, Meta { members: "\"a\":1", wants_progress: true });
         let expected = concat!(
             r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":"#,
-            r#"{"name":"a\"b","arguments":{},"_meta":{"progressToken":3}}}"#
+            r#"{"name":"a\"b","arguments":{},"_meta":{"progressToken":3,"a":1}}}"#
         );
         assert_eq!(text, expected);
-        assert_eq!(notification("n", Params::new(), ""), r#"{"jsonrpc":"2.0","method":"n"}"#);
+        assert_eq!(notification("n", &Params::new()), r#"{"jsonrpc":"2.0","method":"n"}"#);
         let object: Json = r#"{"a":1,"_meta":{"x":1}}"#.parse().unwrap();
-        let text = notification("n", Params::from_object(&object), "");
+        let text = notification("n", &Params::from_object(&object));
         assert_eq!(text, r#"{"jsonrpc":"2.0","method":"n","params":{"a":1}}"#);
     }
 

@@ -13,6 +13,8 @@ mod lists;
 #[cfg(test)]
 mod manager;
 #[cfg(test)]
+mod real;
+#[cfg(test)]
 mod restore;
 #[cfg(test)]
 mod results;
@@ -22,5 +24,20 @@ mod schemas;
 mod sse;
 #[cfg(test)]
 mod startup;
+#[cfg(test)]
+#[cfg(unix)]
+mod stdio;
+#[cfg(test)]
+#[cfg(unix)]
+mod stdio_commands;
+#[cfg(test)]
+#[cfg(unix)]
+mod stdio_eras;
+#[cfg(test)]
+#[cfg(unix)]
+mod stdio_processes;
+#[cfg(test)]
+#[cfg(unix)]
+mod stdio_streams;
 #[cfg(test)]
 mod store;
