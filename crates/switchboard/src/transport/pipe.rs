@@ -129,7 +129,9 @@ impl Table {
         if line.first() != Some(&b'{') || memchr::memmem::find(line, b"\"jsonrpc\"").is_none() {
             return;
         }
-        if let Some(caller) = id_in(line).and_then(|id| self.state().waiting.remove(&id)) {
+        if let Whose::Of(id) = Whose::of(line, line)
+            && let Some(caller) = self.state().waiting.remove(&id)
+        {
             let _ = caller.send(Err(TransportError::NotMcp(format!("a line that is not JSON: {shown}"))));
         }
     }
