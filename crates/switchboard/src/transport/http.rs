@@ -33,6 +33,8 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const REDIRECTS: usize = 5;
 /// How much of an error's body is read.
 const ERROR_BODY: usize = 64 << 10;
+/// How long a server may take to accept what nobody waits for; as long as that, it keeps its transport alive.
+const UNASKED_LIMIT: Duration = Duration::from_secs(10);
 /// How long the end of a session may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
@@ -136,8 +138,10 @@ impl HttpTransport {
     pub(super) fn notify_soon(self: &Arc<Self>, dialect: Dialect, body: Bytes) {
         let this = self.clone();
         self.tasks.spawn(async move {
-            if let Err(error) = this.notify(dialect, body).await {
-                tracing::debug!(%error, "a notification was not delivered");
+            match tokio::time::timeout(UNASKED_LIMIT, this.notify(dialect, body)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "a notification was not delivered"),
+                Err(_) => tracing::debug!("a notification was not taken in time"),
             }
         });
     }
@@ -357,9 +361,11 @@ impl HttpTransport {
         let Some(reply) = self.receiver.receive(message) else { return };
         let this = self.clone();
         self.tasks.spawn(async move {
-            match this.send(&Method::POST, || Ok(this.dialect_headers(dialect)), reply).await {
-                Ok(response) => drain(response).await,
-                Err(error) => tracing::debug!(%error, "an answer of ours was not delivered"),
+            let sent = this.send(&Method::POST, || Ok(this.dialect_headers(dialect)), reply);
+            match tokio::time::timeout(UNASKED_LIMIT, sent).await {
+                Ok(Ok(response)) => drain(response).await,
+                Ok(Err(error)) => tracing::debug!(%error, "an answer of ours was not delivered"),
+                Err(_) => tracing::debug!("an answer of ours was not taken in time"),
             }
         });
     }

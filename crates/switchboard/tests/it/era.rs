@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use switchboard::spec::EraChoice;
-use switchboard::{Client, ErrorKind, State};
-use switchboard_testing::{AnswerWith, Context, HttpPeer, HttpReply, Peer, Reply};
+use switchboard::spec::{EraChoice, InProcessTarget, Retry};
+use switchboard::{Client, ErrorKind, ServerSpec, State};
+use switchboard_testing::{AnswerWith, Context, Era, HttpPeer, HttpReply, Peer, Reply, memory};
 
 use crate::fixture::{client, in_process, over_http, refusal, whole};
 
@@ -366,4 +366,69 @@ async fn a_handshake_refused_with_an_error_fails_with_the_servers_words() {
         assert!(whole(&error).contains("licence expired"), "{}", whole(&error));
         assert_eq!(error.data().rpc.as_ref().map(|rpc| rpc.code), Some(-32000));
     }
+}
+
+/// A server in this process that is one peer in its first life and another one from then on.
+fn turning(before: &Peer, after: &Peer) -> ServerSpec {
+    let (before, after, lives) = (before.clone(), after.clone(), std::sync::atomic::AtomicUsize::new(0));
+    let open = move || {
+        let is_first = lives.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
+        memory::serve(if is_first { &before } else { &after })
+    };
+    ServerSpec::in_process("peer", InProcessTarget::new(open)).unwrap().id("peer").unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_changed_its_era_while_it_was_closed_is_asked_anew() {
+    let (modern, legacy) = (|| Peer::modern().tool("echo"), || Peer::legacy().tool("echo"));
+    let turns = [
+        (legacy(), modern(), "2026-07-28"),
+        (legacy(), modern().on("initialize", |_, _| Reply::error(-32601, "Method not found")), "2026-07-28"),
+        (legacy(), modern().on("initialize", |_, _| Reply::cut()), "2026-07-28"),
+        (legacy(), modern().on("initialize", |_, _| Reply::stall()), "2026-07-28"),
+        (modern(), legacy().on("tools/list", refuse_before_handshake), "2025-11-25"),
+    ];
+    for (number, (before, after, version)) in turns.into_iter().enumerate() {
+        let before = before.on("server/discover", |_, context| match context.era() {
+            Era::Modern => {
+                Reply::result(json!({ "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} } }))
+            }
+            Era::Legacy => context.usual(),
+        });
+        let client = client(turning(&before, &after)).await;
+        client.close().await;
+        client.refresh().await.unwrap();
+        assert_eq!(client.protocol_version().as_deref(), Some(version), "{number}");
+        client.call("echo", None).await.unwrap();
+    }
+}
+
+fn refuse_before_handshake(_: &Value, context: &Context) -> Reply {
+    match context.peer().count("initialize") {
+        0 => Reply::error(-32602, "Received request before initialization was complete"),
+        _ => context.usual(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_closes_every_pipe_at_once_is_an_error_soon() {
+    let dials = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = dials.clone();
+    let open = move || {
+        counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        tokio::io::duplex(64).0
+    };
+    let spec = ServerSpec::in_process("peer", InProcessTarget::new(open)).unwrap().retry(Retry::attempts(1));
+    let error = refusal(spec).await;
+    assert_eq!(error.kind(), ErrorKind::ConnectFailed, "{error:?}");
+    assert!(dials.load(std::sync::atomic::Ordering::SeqCst) <= 2);
+}
+
+#[tokio::test]
+async fn a_wrong_address_is_told_by_its_status() {
+    let server = HttpPeer::start(Peer::both()).await;
+    let spec = ServerSpec::http("peer", &server.url_at("/elsewhere")).unwrap().retry(Retry::attempts(1));
+    let error = refusal(spec).await;
+    assert_eq!(error.kind(), ErrorKind::ConnectFailed);
+    assert!(whole(&error).contains("404"), "{}", whole(&error));
 }

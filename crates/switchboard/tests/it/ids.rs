@@ -253,3 +253,47 @@ async fn a_first_line_may_begin_with_a_byte_order_mark() {
     });
     assert_eq!(client(in_process(&peer)).await.tools().len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_cut_off_or_garbled_ends_its_own_request_at_once() {
+    let garbled = [r#"{"content":[{"type":"text","te"#, r#"{"content":[]}} extra"#, "{]}", "NaN}", "[INFO] busy"];
+    for garbled in garbled {
+        let peer = Peer::both()
+            .tool(Tool::new("slow").answers(|_, _| Reply::text("mine").delay(Duration::from_secs(5))))
+            .tool(Tool::new("bad").answers(move |_, context| {
+                Reply::garbage(format!(r#"{{"jsonrpc":"2.0","id":{},"result":{garbled}"#, context.id()))
+            }));
+        let client = client(in_process(&peer)).await;
+        let began = Instant::now();
+        let bad = async {
+            let error = client.call("bad", None).await.unwrap_err();
+            (error, began.elapsed())
+        };
+        let (slow, (error, after)) = tokio::join!(client.call("slow", None), bad);
+        assert_eq!(error.kind(), ErrorKind::ProtocolViolation, "{garbled}: {error:?}");
+        assert!(after < Duration::from_secs(1), "{garbled}");
+        assert_eq!(text(&slow.unwrap()), "mine");
+    }
+}
+
+#[tokio::test]
+async fn b049_pings_are_answered_under_their_own_ids_also_during_a_call() {
+    let ids = [json!(7), json!("x"), json!(0), json!(-1), json!(1.5), json!(12_345_678_901_234_567_890_u64), json!("")];
+    for base in [Peer::modern, Peer::legacy] {
+        let asked = ids.clone();
+        let peer = base().tool(Tool::new("ask").answers(move |_, context| {
+            let (context, asked) = (context.clone(), asked.clone());
+            Reply::later(async move {
+                for id in &asked {
+                    let answer = context.ask_as(json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })).await;
+                    assert_eq!(answer["result"], json!({}));
+                }
+                Reply::text("all answered")
+            })
+        }));
+        for (_server, client) in everywhere(&peer).await {
+            assert_eq!(text(&client.call("ask", None).await.unwrap()), "all answered");
+            client.close().await;
+        }
+    }
+}

@@ -332,8 +332,16 @@ async fn b129_capabilities_of_any_shape_leave_a_server_ready() {
 
 #[tokio::test]
 async fn b129_a_handshake_without_capabilities_or_server_info_is_enough() {
-    let peer = Peer::legacy().on("initialize", |_, _| Reply::result(json!({ "protocolVersion": "2025-11-25" })));
-    expect_ready(&peer).await;
+    for more in [
+        json!({}),
+        json!({ "serverInfo": "me", "instructions": 5 }),
+        json!({ "serverInfo": null, "instructions": null }),
+    ] {
+        let mut result = more;
+        result["protocolVersion"] = "2025-11-25".into();
+        let peer = Peer::legacy().on("initialize", move |_, _| Reply::result(result.clone()));
+        assert_eq!(expect_ready(&peer).await.status().instructions, None);
+    }
     let peer =
         Peer::modern().on("server/discover", |_, _| Reply::bare_result(json!({ "supportedVersions": ["2026-07-28"] })));
     expect_ready(&peer).await;

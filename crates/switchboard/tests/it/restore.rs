@@ -430,3 +430,22 @@ async fn namespaces_do_not_see_each_others_servers() {
     end(two).await;
     assert_eq!(of("one").await.unwrap().registrations().len(), 1);
 }
+
+#[tokio::test]
+async fn a_file_remembers_as_memory_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || switchboard::store::SqliteStore::open(folder.path().join("agent.db")).unwrap();
+    let server = HttpPeer::start(holding(None)).await;
+    let first = Manager::builder("test", "1").store(open()).start().await.unwrap();
+    ready(&first, over_http(&server)).await;
+    let before = serde_json::to_value(first.servers()).unwrap();
+    end(first).await;
+    let second = Manager::builder("test", "1").store(open()).start().await.unwrap();
+    assert_eq!(tool_names(&second), ["echo"]);
+    assert_eq!(second.wait_settled(Duration::from_secs(20)).await, []);
+    let mut after = serde_json::to_value(second.servers()).unwrap();
+    after["servers"]["peer"]["since"] = before["servers"]["peer"]["since"].clone();
+    assert_eq!(after, before);
+    assert_eq!((server.count("server/discover"), server.count("tools/list")), (1, 2));
+    end(second).await;
+}
