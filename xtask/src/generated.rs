@@ -15,8 +15,8 @@ pub(crate) struct Reference {
 enum Source {
     /// An example that prints it: package and example. Its file tells whether the package offers it yet.
     Example { package: &'static str, example: &'static str },
-    /// The help of a program and of each of its commands.
-    Help { package: &'static str, program: &'static str },
+    /// A command of a program that prints it.
+    Command { package: &'static str, program: &'static str, command: &'static str },
 }
 
 /// Every generated reference of the repository.
@@ -25,7 +25,10 @@ pub(crate) const REFERENCES: [Reference; 2] = [
         path: "docs/openapi.json",
         source: Source::Example { package: "switchboard-host", example: "openapi" },
     },
-    Reference { path: "docs/cli.md", source: Source::Help { package: "switchboard-cli", program: "switchboard" } },
+    Reference {
+        path: "docs/cli.md",
+        source: Source::Command { package: "switchboard-cli", program: "switchboard", command: "reference" },
+    },
 ];
 
 /// How programs are run: a trait, so that the checks can be tested without cargo.
@@ -45,13 +48,7 @@ impl Reference {
             Source::Example { package, example } if run.has_example(package, example) => {
                 run.example(package, example)?
             }
-            Source::Help { package, program } => {
-                let help = run.program(package, program, &["--help"])?;
-                if commands(&help).is_empty() {
-                    return Ok(None);
-                }
-                manual(run, package, program, &help)?
-            }
+            Source::Command { package, program, command } => run.program(package, program, &[command])?,
             Source::Example { .. } => return Ok(None),
         };
         Ok(Some(format!("{}\n", text.trim_end())))
@@ -73,37 +70,6 @@ pub(crate) fn write_all(root: &Path, run: &dyn Run) -> io::Result<Vec<String>> {
     Ok(lines)
 }
 
-/// One Markdown page with the help of the program and of each command.
-fn manual(run: &dyn Run, package: &str, program: &str, help: &str) -> io::Result<String> {
-    let mut page = format!(
-        "# `{program}`, command by command\n\nWritten by `cargo xtask generate`; do not edit.\n\n{}",
-        fenced(help)
-    );
-    for command in commands(help) {
-        let text = run.program(package, program, &[command, "--help"])?;
-        page.push_str(&format!("\n## `{program} {command}`\n\n{}", fenced(&text)));
-    }
-    Ok(page)
-}
-
-fn fenced(text: &str) -> String {
-    let lines: Vec<&str> = text.trim_end().lines().map(str::trim_end).collect();
-    format!("```text\n{}\n```\n", lines.join("\n"))
-}
-
-/// The names under `Commands:` in a help text; `help` itself is left out.
-fn commands(help: &str) -> Vec<&str> {
-    help.lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.is_empty())
-        // Continued descriptions are indented further.
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| *name != "help")
-        .collect()
-}
-
 /// Runs programs through cargo.
 pub(crate) struct Cargo {
     root: PathBuf,
@@ -115,8 +81,7 @@ impl Cargo {
     }
 
     fn output(&self, command: &mut Command) -> io::Result<String> {
-        // Help texts are wrapped at a fixed width, whoever looks.
-        let output = command.current_dir(&self.root).env("COLUMNS", "100").stdin(Stdio::null()).output()?;
+        let output = command.current_dir(&self.root).stdin(Stdio::null()).output()?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
@@ -165,28 +130,17 @@ impl Run for Scripted {
 
 #[cfg(test)]
 mod tests {
-    use super::{REFERENCES, Scripted, commands};
-
-    const HELP: &str =
-        "Usage: x\n\nCommands:\n  add   Adds\n          and more\n  list  Lists\n  help  Helps\n\nOptions:\n  -h";
+    use super::{REFERENCES, Scripted};
 
     #[test]
-    fn commands_are_read_from_the_help() {
-        assert_eq!(commands(HELP), ["add", "list"]);
-        assert!(commands("Usage: x").is_empty());
-    }
-
-    #[test]
-    fn a_manual_has_a_section_for_each_command() {
-        let run = Scripted { example: None, help: HELP };
-        let page = REFERENCES[1].current(&run).unwrap().unwrap();
-        assert!(page.contains("## `switchboard add`\n\n```text\nabout add\n```\n"), "{page}");
-        assert!(page.ends_with("## `switchboard list`\n\n```text\nabout list\n```\n"), "{page}");
+    fn a_program_writes_its_own_page() {
+        let run = Scripted { example: None, help: "# The command line\n\n" };
+        assert_eq!(REFERENCES[1].current(&run).unwrap().unwrap(), "# The command line\n");
     }
 
     #[test]
     fn what_is_not_offered_yet_is_left_out() {
         let run = Scripted { example: None, help: "" };
-        assert!(REFERENCES.iter().all(|reference| reference.current(&run).unwrap().is_none()));
+        assert!(REFERENCES[0].current(&run).unwrap().is_none());
     }
 }

@@ -23,3 +23,7 @@ pub use id::ServerId;
 pub use manager::{Added, CallResult, Filter, Manager, Registered, ToolCall};
 pub use spec::ServerSpec;
 pub use status::State;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -9,5 +9,6 @@ mod demo;
 mod demo_server;
 mod doctor;
 mod folder;
+mod real;
 mod servers;
 mod world;

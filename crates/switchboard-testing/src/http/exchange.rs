@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use async_compression::tokio::bufread::{BrotliEncoder, GzipEncoder, ZlibEncoder};
+use async_compression::tokio::bufread::{BrotliEncoder, DeflateEncoder, GzipEncoder, ZlibEncoder};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
@@ -62,6 +62,8 @@ pub enum Coding {
     Gzip,
     /// What HTTP calls deflate: the zlib format.
     Deflate,
+    /// What some servers send under the name of deflate: the same without the zlib format around it.
+    RawDeflate,
 }
 
 impl Coding {
@@ -70,7 +72,7 @@ impl Coding {
         match self {
             Self::Br => "br",
             Self::Gzip => "gzip",
-            Self::Deflate => "deflate",
+            Self::Deflate | Self::RawDeflate => "deflate",
         }
     }
 
@@ -80,6 +82,7 @@ impl Coding {
         let done = match self {
             Self::Br => BrotliEncoder::new(plain).read_to_end(&mut coded).await,
             Self::Gzip => GzipEncoder::new(plain).read_to_end(&mut coded).await,
+            Self::RawDeflate => DeflateEncoder::new(plain).read_to_end(&mut coded).await,
             Self::Deflate => ZlibEncoder::new(plain).read_to_end(&mut coded).await,
         };
         done.expect("compressing in memory does not fail");

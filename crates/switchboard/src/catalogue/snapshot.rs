@@ -1,6 +1,6 @@
 //! What one server offers, as one immutable value that readers share.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::status::{ListState, ListStates, Warning};
@@ -62,8 +62,18 @@ impl ServerCatalogue {
         self.set_warnings(ListKind::Tools, warnings);
     }
 
-    /// The same catalogue with another list of prompts, resources or resource templates.
-    pub fn set_items(&mut self, kind: ListKind, listing: Listing<ListItem>, warnings: Vec<Warning>) {
+    /// The same catalogue with another list of prompts, resources or resource templates. An item that stands twice keeps
+    /// its first place, with a warning.
+    pub fn set_items(&mut self, kind: ListKind, mut listing: Listing<ListItem>, mut warnings: Vec<Warning>) {
+        let mut seen: HashSet<Box<str>> = HashSet::with_capacity(listing.items.len());
+        listing.items.retain(|item| {
+            let is_new = seen.insert(item.key().into());
+            if !is_new {
+                let message = format!("it stands twice in `{}`; the second is left out", kind.member());
+                warnings.push(Warning::new("duplicate_item", message, Some(item.key().to_owned())));
+            }
+            is_new
+        });
         let listing = Arc::new(listing);
         match kind {
             ListKind::Tools => return,

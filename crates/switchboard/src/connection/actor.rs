@@ -26,7 +26,12 @@ use crate::transport::{HttpTransport, Transport, TransportError, stdio};
 /// Runs a connection until its last handle is gone.
 pub(super) async fn run(shared: Arc<Shared>, commands: mpsc::Receiver<Command>) {
     let (outcome_sender, outcomes) = mpsc::channel(4);
-    let seed = shared.id.as_str().bytes().fold(u64::from(std::process::id()), |seed, byte| seed * 31 + u64::from(byte));
+    // Different servers wait differently; the same server waits alike in one process.
+    let seed = shared
+        .id
+        .as_str()
+        .bytes()
+        .fold(u64::from(std::process::id()), |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
     let machine = Machine::new(&shared.spec.retry, seed);
     let actor = Actor {
         shared,
@@ -148,6 +153,9 @@ impl Actor {
         match outcome {
             Outcome::Opened(generation, session) => self.opened(generation, *session),
             Outcome::NotOpened(generation, error) => {
+                if error.is_late() {
+                    self.forget_verdict();
+                }
                 let input = Input::NotOpened { generation, failure: failure::of_open(&error) };
                 self.failed(generation, input, failure::open_error(error));
             }
@@ -205,7 +213,7 @@ impl Actor {
         let mut failure = failure::of_request(&error);
         if was_trusted {
             // What was known of the server may be wrong; it is asked anew.
-            self.shared.memory.write().unwrap_or_else(PoisonError::into_inner).verdict = None;
+            self.forget_verdict();
             failure = match failure {
                 super::state::Failure::Permanent => super::state::Failure::Transient { retry_after: None },
                 failure => failure,
@@ -213,6 +221,11 @@ impl Actor {
         }
         let outward = error.outward("the lists could not be read");
         self.failed(generation, Input::Lost { generation, failure }, outward);
+    }
+
+    /// Has the server asked anew what it speaks, the next time.
+    fn forget_verdict(&self) {
+        self.shared.memory.write().unwrap_or_else(PoisonError::into_inner).verdict = None;
     }
 
     fn refreshed(&mut self, generation: u64, found: Discovered) {
@@ -409,8 +422,8 @@ async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
         identity.capabilities = capabilities.clone();
     }
     let (timeouts, choice) = (&shared.spec.timeouts, shared.spec.era);
-    let opening = Opening { dial: &dial, identity: &identity, timeouts, choice };
     let limit = shared.spec.timeouts.connect;
+    let opening = Opening { dial: &dial, identity: &identity, timeouts, until: Instant::now() + limit, choice };
     match tokio::time::timeout(limit, opening.open(known.as_ref())).await {
         Ok(outcome) => outcome,
         Err(_) => Err(OpenError::late(limit)),

@@ -12,9 +12,9 @@ use crate::session::incoming::Changed;
 use crate::session::request::{Request, RequestError};
 use crate::spec::Timeouts;
 use crate::status::{ListState, Warning, clean};
-use crate::wire::Json;
 use crate::wire::message::{METHOD_NOT_FOUND, Params};
 use crate::wire::model::{BadItem, ListKind, Page, items_page, tools_page};
+use crate::wire::{Json, Tool};
 
 /// The most pages of one list.
 const PAGES: usize = 100;
@@ -33,6 +33,8 @@ struct Read<T> {
     warnings: Vec<Warning>,
     /// Whether the server answered at all, if only with an error.
     is_answered: bool,
+    /// Whether it gave a result.
+    has_result: bool,
     /// Why no answer came.
     failure: Option<RequestError>,
 }
@@ -47,17 +49,17 @@ pub(crate) async fn discover(
     let reader = Reader { session, timeouts };
     let items = |kind| reader.list(kind, wanted, move |page| items_page(page, kind));
     let (tools, prompts, resources, templates) = futures_util::join!(
-        reader.list(ListKind::Tools, wanted, tools_page),
+        reader.list(ListKind::Tools, wanted, |page| tools_for(session, page)),
         items(ListKind::Prompts),
         items(ListKind::Resources),
         items(ListKind::ResourceTemplates),
     );
     let mut catalogue = known.clone().stale(false);
     let mut failures = Vec::new();
-    let mut is_answered = false;
+    let mut is_there = false;
     if let Some(read) = tools {
         let read = read.or_keep(known.tools());
-        is_answered |= read.is_answered;
+        is_there |= read.shows_server(session);
         failures.extend(read.failure);
         catalogue.set_tools(read.listing, read.warnings);
     }
@@ -66,12 +68,26 @@ pub(crate) async fn discover(
     for (kind, read) in lists {
         let Some(read) = read else { continue };
         let read = read.or_keep(known.items(kind));
-        is_answered |= read.is_answered;
+        is_there |= read.shows_server(session);
         failures.extend(read.failure);
         catalogue.set_items(kind, read.listing, read.warnings);
     }
-    let failure = failures.into_iter().next().filter(|_| !is_answered);
+    let failure = failures.into_iter().next().filter(|_| !is_there);
     Discovered { catalogue, failure }
+}
+
+/// A page of tools, without those whose parameters cannot be mirrored into headers where that has to be done.
+fn tools_for(session: &Session, result: &Json) -> Result<Page<Tool>, String> {
+    let mut page = tools_page(result)?;
+    if session.mirrors_headers() && page.items.iter().any(|tool| tool.header_fault().is_some()) {
+        let (sound, faulty): (Vec<Tool>, Vec<Tool>) =
+            page.items.into_iter().partition(|tool| tool.header_fault().is_none());
+        page.items = sound;
+        page.bad.extend(faulty.iter().filter_map(|tool| {
+            Some(BadItem { item: tool.name().to_owned(), reason: tool.header_fault()?.to_owned() })
+        }));
+    }
+    Ok(page)
 }
 
 struct Reader<'a> {
@@ -149,7 +165,19 @@ impl Reader<'_> {
 
 impl<T> Read<T> {
     fn new(state: ListState) -> Self {
-        Self { listing: Listing::empty(state), warnings: Vec::new(), is_answered: false, failure: None }
+        Self {
+            listing: Listing::empty(state),
+            warnings: Vec::new(),
+            is_answered: false,
+            has_result: false,
+            failure: None,
+        }
+    }
+
+    /// Whether it shows that the server is there and what it was taken for. A session that was opened on the word of an
+    /// earlier life may be answered with errors because the server speaks the other era by now.
+    fn shows_server(&self, session: &Session) -> bool {
+        self.has_result || (self.is_answered && !session.is_trusted)
     }
 
     /// A list that could not be read anew is kept as it was, and says so.
@@ -165,7 +193,7 @@ impl<T> Read<T> {
 
     /// Adds a page; the cursor of the next one, if there is room for it.
     fn take(&mut self, kind: ListKind, page: Page<T>) -> Option<Json> {
-        self.is_answered = true;
+        (self.is_answered, self.has_result) = (true, true);
         for BadItem { item, reason } in page.bad {
             let code = if kind == ListKind::Tools { "bad_tool" } else { "bad_item" };
             let message = format!("left out of `{}`: {reason}", kind.member());
@@ -187,7 +215,7 @@ impl<T> Read<T> {
     }
 
     fn unreadable(&mut self, kind: ListKind, reason: &str) {
-        self.is_answered = true;
+        (self.is_answered, self.has_result) = (true, true);
         let message = format!("`{}` could not be read: {reason}", kind.method());
         self.warnings.push(Warning::new("list_failed", message, None));
         self.listing.state = self.after_a_failure();
@@ -203,11 +231,11 @@ impl<T> Read<T> {
                 let message = format!("the server announces `{}` but does not have it", kind.method());
                 self.warnings.push(Warning::new("list_absent", message, None));
             }
-            return;
+        } else {
+            let message = format!("`{}` could not be read: {}", kind.method(), clean(&chain(&error)));
+            self.warnings.push(Warning::new("list_failed", message, None));
+            self.listing.state = self.after_a_failure();
         }
-        let message = format!("`{}` could not be read: {}", kind.method(), clean(&chain(&error)));
-        self.warnings.push(Warning::new("list_failed", message, None));
-        self.listing.state = self.after_a_failure();
         self.failure = Some(error);
     }
 

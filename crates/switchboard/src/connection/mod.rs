@@ -191,7 +191,7 @@ impl Connection {
         self.shared.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Opens it without anybody waiting.
+    /// Begins to open it, without anybody waiting for how that ends.
     pub(crate) async fn connect_quietly(&self) {
         self.wish(Wish::Connect { lists: true, quiet: true }).await;
     }

@@ -87,6 +87,7 @@ impl Builder {
     pub async fn start(self) -> Result<Manager> {
         let manager = self.start_offline().await?;
         for connection in manager.inner.registry.connections() {
+            // Answered when it has begun, so that nobody sees a server that is not on its way.
             connection.connect_quietly().await;
         }
         Ok(manager)

@@ -503,6 +503,14 @@ impl Inner {
     }
 }
 
+impl Drop for Inner {
+    /// Without [`Manager::shutdown`] nothing is waited for: tasks end at their next step, and children are killed when
+    /// their connections go.
+    fn drop(&mut self) {
+        self.tasks.stop();
+    }
+}
+
 impl std::fmt::Debug for Manager {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Manager").field("servers", &self.inner.registry.connections().len()).finish_non_exhaustive()

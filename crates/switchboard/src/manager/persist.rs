@@ -22,13 +22,15 @@ use crate::wire::model::ListKind;
 /// Servers whose records must be written.
 pub(super) struct Persist {
     marked: Mutex<BTreeMap<ServerId, ()>>,
+    /// Held while marked servers are written, so that whoever writes the rest knows what was begun before as written.
+    writing: tokio::sync::Mutex<()>,
     wake: Notify,
     merged: Merged,
 }
 
 impl Persist {
     pub(super) fn new(merged: Merged) -> Self {
-        Self { marked: Mutex::default(), wake: Notify::new(), merged }
+        Self { marked: Mutex::default(), writing: tokio::sync::Mutex::default(), wake: Notify::new(), merged }
     }
 
     fn take(&self) -> Vec<ServerId> {
@@ -57,6 +59,7 @@ pub(super) async fn run(persist: Arc<Persist>, inner: Weak<Inner>) {
 impl Inner {
     /// Writes the records of all servers that changed since the last time.
     async fn save_marked(&self) {
+        let _one_at_a_time = self.persist.writing.lock().await;
         for id in self.persist.take() {
             if let Some(Slot::Server(entry)) = self.registry.slot(&id)
                 && let Err(error) = self.save(&entry).await

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::request::{Request, RequestError};
 use super::{Identity, Link, ServerFacts, Session};
 use crate::spec::{EraChoice, Timeouts};
@@ -97,6 +99,11 @@ impl OpenError {
         Self::Step { step: "handshake", source }
     }
 
+    /// Whether no answer came in time. What was known of the server is then no longer relied on.
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(self, Self::Step { source: RequestError::Timeout { .. }, .. })
+    }
+
     fn step(step: &'static str) -> impl Fn(RequestError) -> Self {
         move |source| Self::Step { step, source }
     }
@@ -116,6 +123,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) identity: &'a Identity,
     /// The server's time limits.
     pub(crate) timeouts: &'a Timeouts,
+    /// When all must be done. Each request ends by then, so that its error can say what came instead of an answer.
+    pub(crate) until: Instant,
     /// How the era is chosen.
     pub(crate) choice: EraChoice,
 }
@@ -179,7 +188,10 @@ impl Opening<'_> {
             Probed::AskAgain => match self.probe(&link).await? {
                 Probed::Modern(discover) => return Ok(self.modern(link, discover)),
                 Probed::Legacy(because) => because,
-                Probed::AskAgain => return Err(OpenError::no_common(&[version::MODERN])),
+                Probed::AskAgain => {
+                    let why = "it refuses the revision that it says it supports";
+                    return Err(OpenError::Unusable { step: "server/discover", why });
+                }
             },
         };
         if self.choice == EraChoice::Modern {
@@ -218,7 +230,7 @@ impl Opening<'_> {
     async fn probe(&self, link: &Link) -> Result<Probed, OpenError> {
         let identity = self.identity;
         let meta = meta::envelope(version::MODERN, &identity.info, &identity.capabilities);
-        let request = Request::new("server/discover", Params::new(), self.timeouts.probe);
+        let request = Request::new("server/discover", Params::new(), self.timeouts.probe.min(self.left()));
         let outcome = link.request(Dialect::Modern(version::MODERN), &meta, request).await;
         judge(outcome, matches!(link.transport, Transport::Pipe(_)))
     }
@@ -262,7 +274,7 @@ impl Opening<'_> {
             return Err(unusable("it names a revision that has no such handshake"));
         }
         let session = Session::new(link, (version, era), ServerFacts::read(&result), self.identity);
-        match session.notify(message::notification("notifications/initialized", Params::new(), "")).await {
+        match session.notify(message::notification("notifications/initialized", &Params::new())).await {
             Ok(()) => {}
             // The server has agreed already; what it makes of this notice is its own affair.
             Err(TransportError::Status(error)) if error.status < 500 && error.status != 401 => {
@@ -278,7 +290,11 @@ impl Opening<'_> {
             .text("protocolVersion", offer)
             .json("capabilities", &self.identity.capabilities)
             .json("clientInfo", &self.identity.info);
-        link.request(Dialect::Handshake, "", Request::new("initialize", params, self.timeouts.connect)).await
+        link.request(Dialect::Handshake, "", Request::new("initialize", params, self.left())).await
+    }
+
+    fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
     }
 }
 
@@ -334,8 +350,8 @@ fn is_doubtful(error: &OpenError) -> bool {
             RequestError::Timeout { .. } | RequestError::NoTurn { .. } | RequestError::Refused(_) => false,
             RequestError::Transport(error) => match error {
                 TransportError::Status(status) => is_era_status(status.status),
-                TransportError::NoAnswer(_) => true,
-                TransportError::Exited(_) | TransportError::Lost(_) => false,
+                // Some servers end at a handshake that they do not know.
+                TransportError::NoAnswer(_) | TransportError::Exited(_) | TransportError::Lost(_) => true,
                 _ => false,
             },
         },

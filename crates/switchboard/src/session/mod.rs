@@ -48,7 +48,8 @@ impl ServerFacts {
 
     /// Whether the server offers `capability`.
     pub(crate) fn offers(&self, capability: &str) -> bool {
-        self.capabilities.as_ref().and_then(|all| member(all, capability)).is_some_and(|one| !one.is_null())
+        let one = self.capabilities.as_ref().and_then(|all| member(all, capability));
+        one.is_some_and(|one| !matches!(one.as_str(), "null" | "false"))
     }
 }
 
@@ -88,6 +89,11 @@ impl Session {
         }
     }
 
+    /// Whether the requests of this session are mirrored into HTTP headers.
+    pub(crate) fn mirrors_headers(&self) -> bool {
+        self.era == Era::Modern && matches!(self.transport, Transport::Http(_))
+    }
+
     /// Sends a notification.
     pub(crate) async fn notify(&self, text: Bytes) -> Result<(), crate::transport::TransportError> {
         self.transport.notify(self.dialect(), text).await
@@ -116,5 +122,5 @@ fn next_id(ids: &AtomicU64) -> u64 {
 /// The notice that a request is not wanted any more.
 fn cancelled(id: u64, reason: &str) -> Bytes {
     let params = message::Params::new().json("requestId", &Json::trusted(id.to_string())).text("reason", reason);
-    message::notification("notifications/cancelled", params, "")
+    message::notification("notifications/cancelled", &params)
 }

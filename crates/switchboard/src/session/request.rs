@@ -116,12 +116,8 @@ impl Channel<'_> {
     async fn exchange(&self, request: Request<'_>) -> Result<Json, RequestError> {
         let id = next_id(self.ids);
         let is_handshake = self.dialect == Dialect::Handshake;
-        let meta = match (is_handshake, self.meta) {
-            (true, meta) => meta.to_owned(),
-            (false, "") => format!("\"progressToken\":{id}"),
-            (false, meta) => format!("\"progressToken\":{id},{meta}"),
-        };
-        let body = message::request(id, request.method, request.params, &meta);
+        let meta = message::Meta { members: self.meta, wants_progress: !is_handshake };
+        let body = message::request(id, request.method, request.params, meta);
         let outgoing = Outgoing {
             id,
             method: request.method,

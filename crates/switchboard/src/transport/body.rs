@@ -1,14 +1,15 @@
 //! Bodies of HTTP answers: read in pieces or whole, within a limit, whatever their content coding.
 
+use std::borrow::Cow;
 use std::io;
 
-use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZlibDecoder};
+use async_compression::tokio::bufread::{BrotliDecoder, DeflateDecoder, GzipDecoder, ZlibDecoder};
 use bytes::{Bytes, BytesMut};
 use futures_util::TryStreamExt;
 use http::HeaderMap;
 use http_body_util::{BodyDataStream, BodyExt as _};
 use hyper::body::{Body as _, Incoming};
-use tokio::io::AsyncRead;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead};
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use super::TransportError;
@@ -19,6 +20,8 @@ pub(super) const ACCEPTED_CODINGS: &str = "gzip, deflate, br";
 /// An answer's body, decoded.
 pub(super) enum Body {
     Plain(Incoming),
+    /// `deflate`, of which nothing has been read yet.
+    Deflate(Option<Box<dyn AsyncBufRead + Send + Unpin>>),
     Decoded(ReaderStream<Box<dyn AsyncRead + Send + Unpin>>),
 }
 
@@ -37,7 +40,7 @@ impl Body {
                 decoder.multiple_members(true);
                 Box::new(decoder)
             }
-            Some("deflate") => Box::new(ZlibDecoder::new(reader(body))),
+            Some("deflate") => return Ok(Self::Deflate(Some(Box::new(reader(body))))),
             Some("br") => Box::new(BrotliDecoder::new(reader(body))),
             Some(other) => {
                 let what = format!("unsupported content coding `{}`", other.escape_debug());
@@ -63,6 +66,16 @@ impl Body {
                     }
                 }
             },
+            Self::Deflate(reader) => {
+                let decoder = match reader.as_mut() {
+                    Some(reader) => inflate(reader).await.map_err(|error| TransportError::Lost(error.into()))?,
+                    None => return Ok(None),
+                };
+                let reader = reader.take().map(decoder);
+                let Some(reader) = reader else { return Ok(None) };
+                *self = Self::Decoded(ReaderStream::new(reader));
+                Box::pin(self.next()).await
+            }
             Self::Decoded(stream) => stream.try_next().await.map_err(|error| TransportError::Lost(error.into())),
         }
     }
@@ -102,10 +115,31 @@ impl Body {
     }
 }
 
+type Decoder = fn(Box<dyn AsyncBufRead + Send + Unpin>) -> Box<dyn AsyncRead + Send + Unpin>;
+
+/// How to decode `deflate`: HTTP means the zlib form by it (RFC 9110, section 8.4.1.2), but some servers send it raw.
+async fn inflate(reader: &mut (dyn AsyncBufRead + Send + Unpin)) -> io::Result<Decoder> {
+    let head = reader.fill_buf().await?;
+    let is_zlib = match head {
+        [first, second, ..] => first & 0x0f == 8 && u16::from_be_bytes([*first, *second]) % 31 == 0,
+        [first] => *first == 0x78,
+        [] => true,
+    };
+    Ok(if is_zlib {
+        |reader| Box::new(ZlibDecoder::new(reader))
+    } else {
+        |reader| Box::new(DeflateDecoder::new(reader))
+    })
+}
+
 /// The media type of an answer, in lower case and without parameters.
-pub(super) fn media_type(headers: &HeaderMap) -> String {
+pub(super) fn media_type(headers: &HeaderMap) -> Cow<'_, str> {
     let value = headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    let essence = value.split(';').next().unwrap_or_default().trim();
+    if essence.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        return Cow::Owned(essence.to_ascii_lowercase());
+    }
+    Cow::Borrowed(essence)
 }
 
 /// The first text of a body for people: markup taken out, white space folded, cut at 200 characters.

@@ -33,6 +33,8 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const REDIRECTS: usize = 5;
 /// How much of an error's body is read.
 const ERROR_BODY: usize = 64 << 10;
+/// How long a server may take to accept what nobody waits for; as long as that, it keeps its transport alive.
+const UNASKED_LIMIT: Duration = Duration::from_secs(10);
 /// How long the end of a session may take.
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
@@ -111,7 +113,7 @@ impl HttpTransport {
         Ok(Self { client, url: target.url.clone(), uri, base, session, limit, receiver, tasks: Tasks::new() })
     }
 
-    pub(crate) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
+    pub(crate) async fn request(self: &Arc<Self>, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
         let response = self.send(&Method::POST, || self.headers(&outgoing), outgoing.body.clone()).await?;
         if outgoing.method == "initialize"
             && response.status().is_success()
@@ -126,9 +128,7 @@ impl HttpTransport {
     pub(crate) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {
         let response = self.send(&Method::POST, || Ok(self.dialect_headers(dialect)), body).await?;
         if response.status().is_success() {
-            // Whatever it says, it is no answer; reading it frees the connection for the next request.
-            let (parts, body) = response.into_parts();
-            let _ = Body::new(&parts.headers, body)?.head(ERROR_BODY).await;
+            self.tasks.spawn(drain(response));
             return Ok(());
         }
         Err(status_error(response).await)
@@ -138,8 +138,10 @@ impl HttpTransport {
     pub(super) fn notify_soon(self: &Arc<Self>, dialect: Dialect, body: Bytes) {
         let this = self.clone();
         self.tasks.spawn(async move {
-            if let Err(error) = this.notify(dialect, body).await {
-                tracing::debug!(%error, "a notification was not delivered");
+            match tokio::time::timeout(UNASKED_LIMIT, this.notify(dialect, body)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "a notification was not delivered"),
+                Err(_) => tracing::debug!("a notification was not taken in time"),
             }
         });
     }
@@ -265,7 +267,7 @@ impl HttpTransport {
     }
 
     async fn read_answer(
-        &self,
+        self: &Arc<Self>,
         outgoing: Outgoing<'_>,
         response: Response<Incoming>,
     ) -> Result<Answer, TransportError> {
@@ -281,7 +283,7 @@ impl HttpTransport {
         }
         let (parts, body) = response.into_parts();
         let body = Body::new(&parts.headers, body)?;
-        match media_type(&parts.headers).as_str() {
+        match &*media_type(&parts.headers) {
             "text/event-stream" => self.read_stream(outgoing, EventStream::new(body, self.limit)).await,
             media_type => {
                 let text = body.collect(self.limit).await?;
@@ -291,7 +293,7 @@ impl HttpTransport {
     }
 
     fn read_body(
-        &self,
+        self: &Arc<Self>,
         outgoing: Outgoing<'_>,
         text: &Bytes,
         media_type: &str,
@@ -327,7 +329,11 @@ impl HttpTransport {
         }
     }
 
-    async fn read_stream(&self, outgoing: Outgoing<'_>, mut stream: EventStream) -> Result<Answer, TransportError> {
+    async fn read_stream(
+        self: &Arc<Self>,
+        outgoing: Outgoing<'_>,
+        mut stream: EventStream,
+    ) -> Result<Answer, TransportError> {
         let mut stray = None;
         while let Some(messages) = stream.next(&*self.receiver).await? {
             let mut answer = None;
@@ -351,19 +357,15 @@ impl HttpTransport {
 
     /// Gives a message to the receiver and sends what it answers on a POST of its own, so that a stream that waits for
     /// the answer is read on meanwhile.
-    fn pass_on(&self, dialect: Dialect, message: Message) {
+    fn pass_on(self: &Arc<Self>, dialect: Dialect, message: Message) {
         let Some(reply) = self.receiver.receive(message) else { return };
-        let request = request(&Method::POST, self.uri.clone(), self.dialect_headers(dialect), reply);
-        let client = self.client.clone();
+        let this = self.clone();
         self.tasks.spawn(async move {
-            match client.0.request(request).await {
-                Ok(response) => {
-                    let (parts, body) = response.into_parts();
-                    if let Ok(body) = Body::new(&parts.headers, body) {
-                        let _ = body.head(ERROR_BODY).await;
-                    }
-                }
-                Err(error) => tracing::debug!(%error, "an answer of ours was not delivered"),
+            let sent = this.send(&Method::POST, || Ok(this.dialect_headers(dialect)), reply);
+            match tokio::time::timeout(UNASKED_LIMIT, sent).await {
+                Ok(Ok(response)) => drain(response).await,
+                Ok(Err(error)) => tracing::debug!(%error, "an answer of ours was not delivered"),
+                Err(_) => tracing::debug!("an answer of ours was not taken in time"),
             }
         });
     }
@@ -380,6 +382,14 @@ fn request(method: &Method, uri: Uri, headers: HeaderMap, body: Bytes) -> Reques
 impl Drop for HttpTransport {
     fn drop(&mut self) {
         self.tasks.stop();
+    }
+}
+
+/// Reads an answer that says nothing to us, which frees the connection for the next request. Some servers never end it.
+async fn drain(response: Response<Incoming>) {
+    let (parts, body) = response.into_parts();
+    if let Ok(body) = Body::new(&parts.headers, body) {
+        let _ = tokio::time::timeout(CLOSE_LIMIT, body.head(ERROR_BODY)).await;
     }
 }
 

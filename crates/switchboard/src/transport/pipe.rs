@@ -134,6 +134,18 @@ impl Table {
         }
     }
 
+    /// A line was meant as a message and cannot be read. When it is the answer to a caller, that caller is told.
+    fn garbled(&self, line: &[u8], shown: &str) {
+        if line.first() != Some(&b'{') || memchr::memmem::find(line, b"\"jsonrpc\"").is_none() {
+            return;
+        }
+        if let Whose::Of(id) = Whose::of(line, line)
+            && let Some(caller) = self.state().waiting.remove(&id)
+        {
+            let _ = caller.send(Err(TransportError::NotMcp(format!("a line that is not JSON: {shown}"))));
+        }
+    }
+
     fn fail_all(&self, reason: Broken) {
         let mut state = self.state();
         for (_, caller) in state.waiting.drain() {
@@ -360,8 +372,9 @@ impl Reading {
         let messages = match Message::parse_all(line) {
             Ok(messages) => messages,
             Err(error) => {
-                let shown = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-                self.receiver.odd(&format!("a line that is {error}: {}", crate::status::clean(&shown)));
+                let shown = crate::status::clean(&String::from_utf8_lossy(&line[..line.len().min(200)]));
+                self.receiver.odd(&format!("a line that is {error}: {shown}"));
+                self.table.garbled(line.trim_ascii(), &shown);
                 return;
             }
         };

@@ -157,11 +157,8 @@ impl SseParser {
 
     /// Where the next line end is in the input.
     fn line_end(&mut self) -> Option<usize> {
-        if self.after_cr && self.input.first() == Some(&b'\n') {
+        if !self.input.is_empty() && std::mem::take(&mut self.after_cr) && self.input[0] == b'\n' {
             let _ = self.input.split_to(1);
-        }
-        if !self.input.is_empty() {
-            self.after_cr = false;
         }
         memchr2(b'\n', b'\r', &self.input)
     }

@@ -1,9 +1,10 @@
 //! JSON-RPC 2.0 envelopes. The envelope is parsed once; `params`, `result` and `data` stay the bytes that came.
 
 use std::borrow::Cow;
+use std::io::Write as _;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::Json;
@@ -67,10 +68,15 @@ struct Envelope<'a> {
     method: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     params: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "present")]
     error: Option<&'a RawValue>,
+}
+
+/// A member that is there, `null` included: an answer of `null` is an answer.
+fn present<'de, D: Deserializer<'de>>(member: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(member).map(Some)
 }
 
 impl Message {
@@ -79,12 +85,7 @@ impl Message {
     /// # Errors
     /// When the text is not JSON, or is no JSON-RPC message. In a batch only bad members are lost.
     pub fn parse_all(text: &Bytes) -> Result<Vec<Self>, BadMessage> {
-        if text.trim_ascii_start().first() != Some(&b'[') {
-            return Self::parse(text).map(|message| vec![message]);
-        }
-        let members: Vec<&RawValue> = serde_json::from_slice(text).map_err(BadMessage::NotJson)?;
-        let messages = members.into_iter().filter_map(|member| Self::parse(Json::within(text, member).as_bytes()).ok());
-        Some(messages.collect::<Vec<_>>()).filter(|messages| !messages.is_empty()).ok_or(BadMessage::NotRpc)
+        tolerantly(text, Self::read_all)
     }
 
     /// Reads one message. `result` and `params` share the buffer of `text`.
@@ -92,6 +93,19 @@ impl Message {
     /// # Errors
     /// When the text is not JSON, or is no JSON-RPC message.
     pub fn parse(text: &Bytes) -> Result<Self, BadMessage> {
+        tolerantly(text, Self::read)
+    }
+
+    fn read_all(text: &Bytes) -> Result<Vec<Self>, BadMessage> {
+        if text.trim_ascii_start().first() != Some(&b'[') {
+            return Self::read(text).map(|message| vec![message]);
+        }
+        let members: Vec<&RawValue> = serde_json::from_slice(text).map_err(BadMessage::NotJson)?;
+        let messages = members.into_iter().filter_map(|member| Self::read(Json::within(text, member).as_bytes()).ok());
+        Some(messages.collect::<Vec<_>>()).filter(|messages| !messages.is_empty()).ok_or(BadMessage::NotRpc)
+    }
+
+    fn read(text: &Bytes) -> Result<Self, BadMessage> {
         let envelope: Envelope<'_> = match serde_json::from_slice(text) {
             Ok(envelope) => envelope,
             Err(error) if error.is_data() => return Err(BadMessage::NotRpc),
@@ -106,14 +120,38 @@ impl Message {
                     None => Self::Notification { method, params },
                 })
             }
+            Envelope { result: Some(result), error: None, id, .. } => {
+                Ok(Self::Response { id: id.and_then(own_id), outcome: Ok(keep(result)) })
+            }
+            // Some libraries write both members, and `null` for the one that does not apply.
+            Envelope { result: Some(result), error: Some(error), id, .. } if error.get() == "null" => {
+                Ok(Self::Response { id: id.and_then(own_id), outcome: Ok(keep(result)) })
+            }
             Envelope { error: Some(error), id, .. } => {
                 Ok(Self::Response { id: id.and_then(own_id), outcome: Err(rpc_error(&keep(error))) })
             }
-            Envelope { result: Some(result), id, .. } => {
-                Ok(Self::Response { id: id.and_then(own_id), outcome: Ok(keep(result)) })
-            }
             _ => Err(BadMessage::NotRpc),
         }
+    }
+}
+
+/// Reads text that `read` refuses in the form in which others accept it: without its byte order mark, and with
+/// replacement characters where it is not UTF-8.
+fn tolerantly<T>(text: &Bytes, read: impl Fn(&Bytes) -> Result<T, BadMessage>) -> Result<T, BadMessage> {
+    match read(text) {
+        Err(BadMessage::NotJson(error)) => match mended(text) {
+            Some(mended) => read(&mended),
+            None => Err(BadMessage::NotJson(error)),
+        },
+        outcome => outcome,
+    }
+}
+
+fn mended(text: &Bytes) -> Option<Bytes> {
+    let plain = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+    match std::str::from_utf8(plain) {
+        Ok(_) => (plain.len() < text.len()).then(|| text.slice_ref(plain)),
+        Err(_) => Some(String::from_utf8_lossy(plain).into_owned().into()),
     }
 }
 
@@ -154,7 +192,9 @@ pub struct Params(Vec<u8>);
 
 impl Default for Params {
     fn default() -> Self {
-        Self(b"{".to_vec())
+        let mut text = Vec::with_capacity(128);
+        text.push(b'{');
+        Self(text)
     }
 }
 
@@ -217,31 +257,46 @@ impl Params {
     }
 }
 
-/// Writes a request. `meta` is the inside of the `_meta` object, without braces; empty leaves `_meta` out.
-#[must_use]
-pub fn request(id: u64, method: &str, params: Params, meta: &str) -> Bytes {
-    let mut text = Vec::with_capacity(96 + method.len() + params.0.len() + meta.len());
-    text.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-    text.extend_from_slice(id.to_string().as_bytes());
-    write_rest(text, method, params, meta)
+/// What stands in the `_meta` object of a request.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Meta<'a> {
+    /// Members that are written already, without braces.
+    pub members: &'a str,
+    /// Whether progress reports are wanted; their token is the request's id.
+    pub wants_progress: bool,
 }
 
-/// Writes a notification. `meta` as in [`request`].
+/// Writes a request. Without anything in `meta` its `_meta` is left out.
 #[must_use]
-pub fn notification(method: &str, params: Params, meta: &str) -> Bytes {
-    write_rest(b"{\"jsonrpc\":\"2.0\"".to_vec(), method, params, meta)
+pub fn request(id: u64, method: &str, mut params: Params, meta: Meta<'_>) -> Bytes {
+    let mut text = Vec::with_capacity(128 + method.len() + params.0.len() + meta.members.len());
+    // Writing to a vector cannot fail.
+    let _ = write!(text, "{{\"jsonrpc\":\"2.0\",\"id\":{id}");
+    if meta.wants_progress || !meta.members.is_empty() {
+        params.name("_meta");
+        params.0.push(b'{');
+        if meta.wants_progress {
+            let _ = write!(params.0, "\"progressToken\":{id}");
+        }
+        if meta.wants_progress && !meta.members.is_empty() {
+            params.0.push(b',');
+        }
+        params.0.extend_from_slice(meta.members.as_bytes());
+        params.0.push(b'}');
+    }
+    write_rest(text, method, &params)
 }
 
-fn write_rest(mut text: Vec<u8>, method: &str, mut params: Params, meta: &str) -> Bytes {
+/// Writes a notification.
+#[must_use]
+pub fn notification(method: &str, params: &Params) -> Bytes {
+    write_rest(b"{\"jsonrpc\":\"2.0\"".to_vec(), method, params)
+}
+
+fn write_rest(mut text: Vec<u8>, method: &str, params: &Params) -> Bytes {
     text.extend_from_slice(b",\"method\":");
     // Writing a string to a vector cannot fail.
     let _ = serde_json::to_writer(&mut text, method);
-    if !meta.is_empty() {
-        params.name("_meta");
-        params.0.push(b'{');
-        params.0.extend_from_slice(meta.as_bytes());
-        params.0.push(b'}');
-    }
     if params.0.len() > 1 {
         text.extend_from_slice(b",\"params\":");
         text.extend_from_slice(&params.0);
@@ -321,6 +376,29 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_of_null_is_an_answer() {
+        let null: Json = "null".parse().unwrap();
+        assert_eq!(parse(r#"{"id":1,"result":null}"#), Message::Response { id: Some(1), outcome: Ok(null) });
+        let both = parse(r#"{"id":1,"result":{},"error":null}"#);
+        assert_eq!(both, Message::Response { id: Some(1), outcome: Ok(Json::empty_object()) });
+        for text in [r#"{"id":1,"error":null}"#, r#"{"id":1,"result":null,"error":{"code":1}}"#] {
+            assert!(matches!(parse(text), Message::Response { id: Some(1), outcome: Err(_) }), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_and_bytes_that_are_no_utf8_do_not_cost_the_message() {
+        let Message::Response { outcome: Ok(result), .. } = parse("\u{feff} {\"id\":1,\"result\":\"a\"}") else {
+            panic!("a response")
+        };
+        assert_eq!(result.as_str(), "\"a\"");
+        let found = Message::parse_all(&Bytes::from_static(b"\xef\xbb\xbf[{\"id\":1,\"result\":\"a\xffb\"}]")).unwrap();
+        let [Message::Response { outcome: Ok(result), .. }] = &found[..] else { panic!("a response") };
+        assert_eq!(result.as_str(), "\"a\u{fffd}b\"");
+        assert!(Message::parse(&Bytes::from_static(b"\xef\xbb\xbf\xef\xbb\xbf{}")).is_err());
+    }
+
+    #[test]
     fn requests_and_notifications_are_told_apart_by_the_id() {
         let Message::Request { id, method, .. } = parse(r#"{"id":"a","method":"ping"}"#) else { panic!("a request") };
         assert_eq!((id.as_str(), method.as_str()), ("\"a\"", "ping"));
@@ -346,15 +424,15 @@ mod tests {
     #[test]
     fn requests_are_written_with_their_meta() {
         let params = Params::new().text("name", "a\"b").json("arguments", &Json::empty_object());
-        let text = request(3, "tools/call", params, "\"progressToken\":3");
+        let text = request(3, "tools/call", params, Meta { members: "\"a\":1", wants_progress: true });
         let expected = concat!(
             r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":"#,
-            r#"{"name":"a\"b","arguments":{},"_meta":{"progressToken":3}}}"#
+            r#"{"name":"a\"b","arguments":{},"_meta":{"progressToken":3,"a":1}}}"#
         );
         assert_eq!(text, expected);
-        assert_eq!(notification("n", Params::new(), ""), r#"{"jsonrpc":"2.0","method":"n"}"#);
+        assert_eq!(notification("n", &Params::new()), r#"{"jsonrpc":"2.0","method":"n"}"#);
         let object: Json = r#"{"a":1,"_meta":{"x":1}}"#.parse().unwrap();
-        let text = notification("n", Params::from_object(&object), "");
+        let text = notification("n", &Params::from_object(&object));
         assert_eq!(text, r#"{"jsonrpc":"2.0","method":"n","params":{"a":1}}"#);
     }
 

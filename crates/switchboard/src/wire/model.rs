@@ -44,6 +44,7 @@ pub struct Tool {
     output_schema: Option<Json>,
     annotations: Option<Json>,
     param_headers: Option<Box<[ParamHeader]>>,
+    header_fault: Option<Box<str>>,
 }
 
 impl Tool {
@@ -83,23 +84,23 @@ impl Tool {
         self.param_headers.as_deref().unwrap_or_default()
     }
 
+    /// Why the parameters that it declares for HTTP headers cannot be mirrored. Such a tool may not be offered where they
+    /// have to be: over Streamable HTTP in the modern era. Elsewhere it is a tool like any other.
+    #[must_use]
+    pub fn header_fault(&self) -> Option<&str> {
+        self.header_fault.as_deref()
+    }
+
     /// Its description, when it has one.
     #[must_use]
     pub fn description(&self) -> Option<String> {
-        self.member("description")
+        text_member(self.json(), "description")
     }
 
     /// Its title: its own, else the one among its annotations.
     #[must_use]
     pub fn title(&self) -> Option<String> {
-        self.member("title").or_else(|| {
-            let annotations = self.annotations.as_ref()?.to_value();
-            annotations.get("title")?.as_str().map(str::to_owned)
-        })
-    }
-
-    fn member(&self, name: &str) -> Option<String> {
-        self.item.json.to_value().get(name)?.as_str().map(str::to_owned)
+        text_member(self.json(), "title").or_else(|| text_member(self.annotations.as_ref()?, "title"))
     }
 }
 
@@ -211,6 +212,7 @@ pub fn tools_page(result: &Json) -> Result<Page<Tool>, String> {
         output_schema: parts.output_schema,
         annotations: parts.annotations,
         param_headers: parts.param_headers,
+        header_fault: parts.header_fault,
     })
 }
 
@@ -228,6 +230,7 @@ struct ToolParts {
     output_schema: Option<Json>,
     annotations: Option<Json>,
     param_headers: Option<Box<[ParamHeader]>>,
+    header_fault: Option<Box<str>>,
 }
 
 fn tool_parts(spans: ItemSpans, cut: &dyn Fn(Range<usize>) -> Json) -> Result<ToolParts, String> {
@@ -235,9 +238,9 @@ fn tool_parts(spans: ItemSpans, cut: &dyn Fn(Range<usize>) -> Json) -> Result<To
     if input_schema.as_ref().is_some_and(|schema| !schema.is_object()) {
         return Err("its input schema is not an object".to_owned());
     }
-    let param_headers = match &input_schema {
-        Some(schema) => param_headers(schema)?,
-        None => Vec::new(),
+    let (param_headers, header_fault) = match input_schema.as_ref().map_or_else(|| Ok(Vec::new()), param_headers) {
+        Ok(headers) => (headers, None),
+        Err(fault) => (Vec::new(), Some(fault.into())),
     };
     Ok(ToolParts {
         input_schema,
@@ -245,6 +248,7 @@ fn tool_parts(spans: ItemSpans, cut: &dyn Fn(Range<usize>) -> Json) -> Result<To
         output_schema: spans.output_schema.map(cut).filter(Json::is_object),
         annotations: spans.annotations.map(cut).filter(Json::is_object),
         param_headers: (!param_headers.is_empty()).then(|| param_headers.into()),
+        header_fault,
     })
 }
 
@@ -301,6 +305,10 @@ fn page_spans(result: &Json, kind: ListKind) -> Result<PageSpans, String> {
                 while cursor.next_element() {
                     spans.items.push(item_spans(&mut cursor, kind.key().as_bytes()));
                 }
+            } else if name == kind.member().as_bytes() {
+                // What some languages write for an empty list.
+                let value = cursor.skip();
+                has_list |= cursor.slice(&value) == b"null";
             } else if name == b"nextCursor" {
                 spans.next_cursor = Some(cursor.skip());
             } else {
@@ -384,6 +392,11 @@ pub fn member(object: &Json, name: &str) -> Option<Json> {
     found
 }
 
+/// The same as text; nothing when it is something else. The other members may be nested too deep for a tree.
+fn text_member(object: &Json, name: &str) -> Option<String> {
+    member(object, name)?.read().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -408,11 +421,9 @@ mod tests {
                 {"name":"h","inputSchema":{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}},{"name":"o","outputSchema":true}]}"#,
         ))
         .unwrap();
-        assert_eq!(page.items.iter().map(Tool::name).collect::<Vec<_>>(), ["good", "o"]);
-        assert_eq!(
-            page.bad.iter().map(|bad| bad.item.as_str()).collect::<Vec<_>>(),
-            ["#1", "#2", "#3", "#4", "s", "h"]
-        );
+        assert_eq!(page.items.iter().map(Tool::name).collect::<Vec<_>>(), ["good", "h", "o"]);
+        assert!(page.items[1].header_fault().is_some() && page.items[0].header_fault().is_none());
+        assert_eq!(page.bad.iter().map(|bad| bad.item.as_str()).collect::<Vec<_>>(), ["#1", "#2", "#3", "#4", "s"]);
     }
 
     #[test]
@@ -422,9 +433,10 @@ mod tests {
 
     #[test]
     fn a_result_without_the_list_is_refused() {
-        for text in ["{}", "[]", r#"{"tools":{}}"#, r#"{"tools":null}"#] {
+        for text in ["{}", "[]", r#"{"tools":{}}"#, r#"{"tools":"null"}"#] {
             assert!(tools_page(&json(text)).is_err(), "{text}");
         }
+        assert_eq!(tools_page(&json(r#"{"tools": null }"#)).unwrap().items, []);
     }
 
     #[test]

@@ -195,3 +195,26 @@ async fn a_client_is_one_server_without_a_registry() {
     client.close().await;
     assert_eq!(client.state(), State::Closed);
 }
+
+#[tokio::test]
+async fn a_bad_header_declaration_costs_the_tool_only_where_headers_are_mirrored() {
+    let bad = serde_json::json!({
+        "name": "bad",
+        "inputSchema": {"type": "object", "properties": {"n": {"type": "number", "x-mcp-header": "N"}}},
+    });
+    for (peer, is_http, tools) in [
+        (Peer::modern(), true, vec!["echo"]),
+        (Peer::legacy(), true, vec!["echo", "bad"]),
+        (Peer::modern(), false, vec!["echo", "bad"]),
+    ] {
+        let peer = peer.tool("echo").raw_tool(bad.clone());
+        let manager = manager().await;
+        let server = HttpPeer::start(&peer).await;
+        let spec = if is_http { ServerSpec::http("peer", &server.url()).unwrap() } else { in_process("peer", &peer) };
+        let id = ready(&manager, spec).await;
+        let found = manager.tools(&Filter::all());
+        assert_eq!(found.iter().map(|entry| entry.tool.name()).collect::<Vec<_>>(), tools);
+        let warnings = manager.status(&id).unwrap().warnings;
+        assert_eq!(warnings.iter().any(|warning| warning.item.as_deref() == Some("bad")), tools.len() == 1);
+    }
+}
