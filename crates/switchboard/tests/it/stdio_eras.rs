@@ -103,9 +103,9 @@ async fn a_modern_server_that_is_slow_to_start_is_asked_again_on_the_same_proces
 async fn b111_a_server_that_exits_at_once_fails_at_once_with_its_code_and_its_words() {
     let pids = Pids::new();
     let script = Script::both().exits_at_once(1).stderr("API key missing: set FOO_KEY\n").writes_pids_to(&pids.file);
-    let manager = manager().await;
+    let (manager, spec) = (manager().await, once(scripted(&script)));
     let began = Instant::now();
-    let (id, error) = failed(&manager, once(scripted(&script))).await;
+    let (id, error) = failed(&manager, spec).await;
     assert!(began.elapsed() < SOON, "not at the timeout of the handshake: {:?}", began.elapsed());
     assert_eq!(error.kind(), ErrorKind::ConnectFailed);
     let status = manager.status(&id).unwrap();
@@ -123,35 +123,27 @@ async fn b111_the_waits_before_restarts_grow_and_there_is_no_tight_respawn() {
     let manager = manager().await;
     let mut events = manager.events();
     let (_, id) = manager.register(scripted(&script)).await.unwrap();
-    let adding = manager.establish(&id);
     let watching = async {
-        let mut waits = Vec::new();
-        let mut ended = None;
-        while waits.len() < 4 {
+        let mut next = Vec::new();
+        while next.len() < 4 {
             let event = tokio::time::timeout(SOON, events.next()).await.unwrap().unwrap();
-            let switchboard::event::Payload::Value(payload) = event.payload else { continue };
-            match event.kind {
-                switchboard::event::EventKind::State if payload["to"] == "connecting" => ended = Some(event.at),
-                switchboard::event::EventKind::State if payload["to"] == "failed" => panic!("too early: {payload}"),
-                switchboard::event::EventKind::Preconnect => {
-                    if let Some(ended) = ended.take() {
-                        waits.push(event.at.as_millis() - ended.as_millis());
-                    }
-                }
-                _ => {}
+            // It is looked at while the event is news, so that what is left of the wait is the whole of it.
+            let due = manager.status(&id).unwrap().next_attempt_at;
+            if let Some(due) = due.filter(|due| next.last().is_none_or(|(_, last)| last != due)) {
+                next.push((due.as_millis() - event.at.as_millis(), due));
             }
         }
-        waits
+        next.into_iter().map(|(wait, _)| wait).collect::<Vec<_>>()
     };
     let waits = tokio::select! {
-        added = adding => panic!("{added:?}"),
+        added = manager.establish(&id) => panic!("{added:?}"),
         waits = watching => waits,
     };
-    // The first connect begins with the same change of state.
-    let waits = &waits[1..];
-    assert!(waits.iter().all(|&wait| wait >= 350), "{waits:?}");
-    assert!(waits.last() > waits.first(), "{waits:?}");
-    assert!(pids.started().len() <= 2 * 4, "{:?}", pids.started().len());
+    let ladder = [500.0, 500.0, 1000.0, 2000.0];
+    for (&wait, middle) in waits.iter().zip(ladder) {
+        assert!((middle * 0.7..middle * 1.3).contains(&f64::from(u32::try_from(wait).unwrap())), "{waits:?}");
+    }
+    assert!(pids.started().len() <= 2 * 4, "two starts at most before each wait: {:?}", pids.started().len());
 }
 
 #[tokio::test]
