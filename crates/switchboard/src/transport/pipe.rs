@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufWriter, DuplexStream, WriteHalf};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::process::{ChildProcess, Exit};
@@ -26,6 +26,16 @@ const OUTBOX: usize = 64;
 const PIECE: usize = 64 << 10;
 /// How long a server that does not listen any more is listened to.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Where messages for a server are written.
+pub(super) trait Input: AsyncWrite + Send + Unpin + 'static {
+    /// Waits until the server has closed its end; for ever where that shows only when something is written.
+    fn closed(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+}
+
+impl Input for WriteHalf<DuplexStream> {}
 
 /// Why a pipe cannot be used any more.
 #[derive(Debug, Clone)]
@@ -204,7 +214,7 @@ impl PipeTransport {
     /// Speaks over `reader` and `writer`; `child` is the process behind them, if there is one.
     pub(super) fn new(
         name: &'static str,
-        (reader, writer): (impl AsyncRead + Send + Unpin + 'static, impl AsyncWrite + Send + Unpin + 'static),
+        (reader, writer): (impl AsyncRead + Send + Unpin + 'static, impl Input),
         limit: usize,
         receiver: Arc<dyn Receiver>,
         child: Option<ChildProcess>,
@@ -398,9 +408,14 @@ async fn unheard(deaf: oneshot::Receiver<()>) {
 }
 
 /// Writes messages, one a line, until there are no more senders; then closes the server's input.
-async fn write_all(writer: impl AsyncWrite + Unpin, mut messages: mpsc::Receiver<Bytes>) -> std::io::Result<()> {
-    let mut writer = tokio::io::BufWriter::new(writer);
-    while let Some(message) = messages.recv().await {
+async fn write_all(writer: impl Input, mut messages: mpsc::Receiver<Bytes>) -> std::io::Result<()> {
+    let mut writer = BufWriter::new(writer);
+    loop {
+        let message = tokio::select! {
+            message = messages.recv() => message,
+            () = writer.get_ref().closed() => return Err(std::io::ErrorKind::BrokenPipe.into()),
+        };
+        let Some(message) = message else { break };
         let mut next = Some(message);
         while let Some(message) = next {
             writer.write_all(&message).await?;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStdout, Command};
 use tokio::sync::watch;
 
 use super::SpawnError;
@@ -87,7 +87,7 @@ impl ChildProcess {
     ///
     /// # Errors
     /// When the system refuses to start it.
-    pub(super) fn start(program: &Program, command: Command) -> Result<(Self, ChildStdout, ChildStdin), SpawnError> {
+    pub(super) fn start(program: &Program, command: Command) -> Result<(Self, ChildStdout, ChildInput), SpawnError> {
         let refused = |source| SpawnError::Refused { command: program.path.display().to_string(), source };
         let missing = || refused(std::io::Error::other("it has no standard streams"));
         let (mut child, group) = Group::start(command).map_err(refused)?;
@@ -200,9 +200,9 @@ pub(super) fn command(
 }
 
 #[cfg(unix)]
-use unix::{Group, Watchdog};
+use unix::{ChildInput, Group, Watchdog};
 #[cfg(windows)]
-use windows::{Group, Watchdog};
+use windows::{ChildInput, Group, Watchdog};
 
 #[cfg(unix)]
 mod unix {
@@ -210,7 +210,21 @@ mod unix {
     use std::time::Duration;
 
     use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
-    use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+    use tokio::io::Interest;
+    use tokio::net::unix::pipe::Sender;
+    use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+
+    use super::super::pipe::Input;
+
+    /// A child's standard input.
+    pub(super) type ChildInput = Sender;
+
+    impl Input for Sender {
+        async fn closed(&self) {
+            // An error here means that nothing is driven any more.
+            while self.ready(Interest::ERROR).await.is_ok_and(|ready| !ready.is_error()) {}
+        }
+    }
 
     /// How often it is looked whether a group is gone.
     const LOOK: Duration = Duration::from_millis(20);
@@ -223,8 +237,9 @@ mod unix {
     pub(super) struct Leader(Child);
 
     impl Leader {
-        pub(super) fn streams(&mut self) -> Option<(ChildStdin, ChildStdout, ChildStderr)> {
-            Some((self.0.stdin.take()?, self.0.stdout.take()?, self.0.stderr.take()?))
+        pub(super) fn streams(&mut self) -> Option<(ChildInput, ChildStdout, ChildStderr)> {
+            let stdin = Sender::from_owned_fd(self.0.stdin.take()?.into_owned_fd().ok()?).ok()?;
+            Some((stdin, self.0.stdout.take()?, self.0.stderr.take()?))
         }
 
         pub(super) async fn wait(&mut self) -> std::io::Result<std::process::ExitStatus> {
@@ -295,6 +310,13 @@ mod windows {
     use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
     use tokio_util::sync::CancellationToken;
 
+    use super::super::pipe::Input;
+
+    /// A child's standard input.
+    pub(super) type ChildInput = ChildStdin;
+
+    impl Input for ChildStdin {}
+
     /// A job, which holds a process and all that it starts. Windows ends it when its last handle is closed, which happens
     /// also when this process is killed.
     #[derive(Debug, Clone)]
@@ -309,7 +331,7 @@ mod windows {
     }
 
     impl Leader {
-        pub(super) fn streams(&mut self) -> Option<(ChildStdin, ChildStdout, ChildStderr)> {
+        pub(super) fn streams(&mut self) -> Option<(ChildInput, ChildStdout, ChildStderr)> {
             Some((self.child.stdin().take()?, self.child.stdout().take()?, self.child.stderr().take()?))
         }
 
