@@ -374,8 +374,11 @@ impl Reading {
             Err(error) => {
                 let shown = crate::status::clean(&String::from_utf8_lossy(&line[..line.len().min(200)]));
                 self.receiver.odd(&format!("a line that is {error}: {shown}"));
-                self.table.garbled(line.trim_ascii(), &shown);
-                return;
+                let Some(message) = amid_noise(line) else {
+                    self.table.garbled(line.trim_ascii(), &shown);
+                    return;
+                };
+                vec![message]
             }
         };
         for message in messages {
@@ -407,6 +410,14 @@ async fn unheard(deaf: oneshot::Receiver<()>) {
     }
 }
 
+/// The message on a line that begins or ends with something else, such as a prompt without a line end or a colour code.
+fn amid_noise(line: &Bytes) -> Option<Message> {
+    let begin = memchr::memmem::find(line, b"{\"")?;
+    let end = memchr::memrchr(b'}', line)? + 1;
+    let is_amid = (begin > 0 || end < line.len()) && begin < end;
+    is_amid.then(|| Message::parse(&line.slice(begin..end)).ok()).flatten()
+}
+
 /// Writes messages, one a line, until there are no more senders; then closes the server's input.
 async fn write_all(writer: impl Input, mut messages: mpsc::Receiver<Bytes>) -> std::io::Result<()> {
     let mut writer = BufWriter::new(writer);
@@ -432,6 +443,14 @@ async fn write_all(writer: impl Input, mut messages: mpsc::Receiver<Bytes>) -> s
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn b097_a_message_amid_noise_on_its_line_is_found() {
+        let found = |line: &'static str| amid_noise(&Bytes::from_static(line.as_bytes())).is_some();
+        assert!(found("server> {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}"));
+        assert!(found("\u{1b}[32m{\"id\":1,\"result\":{}}\u{1b}[0m"));
+        assert!(!found("loaded {\"config\": 1}") && !found("}{\"") && !found("{\"id\":1,\"result\":{}}"));
+    }
 
     #[test]
     fn an_answer_that_is_too_large_is_known_by_either_end() {

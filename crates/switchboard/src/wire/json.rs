@@ -100,8 +100,24 @@ impl Json {
     /// The value as a tree.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        // Only nesting deeper than serde_json's limit of 128 can fail here; such a value reads as `null`.
-        serde_json::from_slice(&self.0).unwrap_or(Value::Null)
+        // Nesting deeper than serde_json's limit of 128 reads as `null`.
+        serde_json::from_slice(&self.whole_characters().0).unwrap_or(Value::Null)
+    }
+
+    /// The same value with a replacement character for each escape that is half of a character (a lone surrogate). JSON
+    /// allows them and some servers cut texts there, but no string of ours can hold them.
+    #[must_use]
+    pub fn whole_characters(&self) -> Self {
+        match halves(&self.0) {
+            halves if halves.is_empty() => self.clone(),
+            halves => {
+                let mut text = self.0.to_vec();
+                for at in halves {
+                    text[at..at + 6].copy_from_slice(b"\\ufffd");
+                }
+                Self(text.into())
+            }
+        }
     }
 
     /// The value read as `T`.
@@ -119,6 +135,29 @@ impl Json {
     pub fn view<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.0)
     }
+}
+
+/// Where the escapes are that are half of a character.
+fn halves(text: &[u8]) -> Vec<usize> {
+    let unit = |at: usize| {
+        let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let mut halves = Vec::new();
+    let mut at = 0;
+    while let Some(found) = memchr::memchr(b'\\', &text[at..]) {
+        at += found;
+        match unit(at) {
+            Some(0xd800..=0xdbff) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => at += 12,
+            Some(0xd800..=0xdfff) => {
+                halves.push(at);
+                at += 6;
+            }
+            // Another escape: what stands behind the backslash cannot begin one.
+            _ => at = (at + 2).min(text.len()),
+        }
+    }
+    halves
 }
 
 impl std::str::FromStr for Json {
@@ -179,6 +218,14 @@ mod tests {
     fn bytes_survive_being_serialised_inside_something_else() {
         let json: Json = "{ \"big\":12345678901234567890123 }".parse().unwrap();
         assert_eq!(serde_json::to_string(&[json]).unwrap(), "[{ \"big\":12345678901234567890123 }]");
+    }
+
+    #[test]
+    fn b113_half_a_character_is_replaced_where_text_is_read_and_kept_where_it_is_passed_on() {
+        let json: Json = r#"["a\ud83d", "\\ud83d", "\ud83d\ude00", "\udc00\ud800x"]"#.parse().unwrap();
+        assert_eq!(json.as_str(), r#"["a\ud83d", "\\ud83d", "\ud83d\ude00", "\udc00\ud800x"]"#);
+        let read = json.to_value();
+        assert_eq!(read, serde_json::json!(["a\u{fffd}", "\\ud83d", "\u{1f600}", "\u{fffd}\u{fffd}x"]));
     }
 
     #[test]

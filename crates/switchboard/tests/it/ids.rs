@@ -256,7 +256,7 @@ async fn a_first_line_may_begin_with_a_byte_order_mark() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_cut_off_or_garbled_ends_its_own_request_at_once() {
-    let garbled = [r#"{"content":[{"type":"text","te"#, r#"{"content":[]}} extra"#, "{]}", "NaN}", "[INFO] busy"];
+    let garbled = [r#"{"content":[{"type":"text","te"#, r#"{"content":[]} extra"#, "{]}", "NaN}", "[INFO] busy"];
     for garbled in garbled {
         let peer = Peer::both()
             .tool(Tool::new("slow").answers(|_, _| Reply::text("mine").delay(Duration::from_secs(5))))

@@ -80,6 +80,7 @@ pub struct ModelOutput {
 /// What a model is given of a call's result.
 #[must_use]
 pub fn for_model(result: &Json, limits: &OutputLimits) -> ModelOutput {
+    let result = &result.whole_characters();
     let Some(view) = ResultView::of(result) else {
         let text = format!("[a result of an unknown shape] {result}");
         return ModelOutput { parts: vec![OutputPart::Text { text: cut(text, limits.text) }], is_error: false };
@@ -106,6 +107,7 @@ pub fn for_model(result: &Json, limits: &OutputLimits) -> ModelOutput {
 /// A result as text for a terminal: texts as they are, without control characters; the rest by name.
 #[must_use]
 pub fn text_of(result: &Json) -> String {
+    let result = &result.whole_characters();
     let Some(view) = ResultView::of(result) else { return without_controls(result.as_str()) };
     let blocks = view.blocks();
     let mut lines: Vec<String> = blocks.iter().map(named).collect();

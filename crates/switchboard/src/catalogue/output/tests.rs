@@ -209,3 +209,9 @@ fn result_like() -> impl Strategy<Value = Value> {
         json!({"content": content, "structuredContent": structured, "isError": is_error})
     })
 }
+
+#[test]
+fn b113_half_a_character_costs_itself_and_not_the_text() {
+    let result: Json = r#"{"content":[{"type":"text","text":"a\ud83d b"}]}"#.parse().unwrap();
+    assert_eq!(text_of(&result), "a\u{fffd} b");
+}
