@@ -22,6 +22,8 @@ impl Tasks {
     /// Runs `future` until it ends or the set is told to stop, which drops it at its next await.
     pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
+        // Boxed for the same reason as below.
+        let future = Box::pin(future);
         let bounded = self.tracker.track_future(async move {
             tokio::select! {
                 biased;
@@ -50,8 +52,10 @@ impl Tasks {
 pub(crate) struct OwnedTask<T = ()>(JoinHandle<T>);
 
 impl<T: Send + 'static> OwnedTask<T> {
+    /// Runs `future`. It is boxed, so that a handle to a task that has ended holds no more than its output: tokio keeps the
+    /// room of the future itself for as long as there is a handle.
     pub(crate) fn spawn(future: impl Future<Output = T> + Send + 'static) -> Self {
-        Self(spawn(future))
+        Self(spawn(Box::pin(future)))
     }
 }
 

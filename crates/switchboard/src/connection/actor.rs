@@ -72,7 +72,7 @@ struct Refresh {
 /// How something ended that the actor had started.
 enum Outcome {
     Opened(u64, Box<Session>),
-    NotOpened(u64, OpenError),
+    NotOpened(u64, Box<OpenError>),
     Discovered(u64, Box<Discovered>),
     Refreshed(u64, Box<Discovered>),
 }
@@ -157,7 +157,7 @@ impl Actor {
                     self.forget_verdict();
                 }
                 let input = Input::NotOpened { generation, failure: failure::of_open(&error) };
-                self.failed(generation, input, failure::open_error(error));
+                self.failed(generation, input, failure::open_error(*error));
             }
             Outcome::Discovered(generation, found) => self.discovered(generation, *found),
             Outcome::Refreshed(generation, found) => self.refreshed(generation, *found),
@@ -350,7 +350,7 @@ impl Actor {
         self.dial = Some(OwnedTask::spawn(async move {
             let outcome = match open(&shared, is_quiet).await {
                 Ok(session) => Outcome::Opened(generation, Box::new(session)),
-                Err(error) => Outcome::NotOpened(generation, error),
+                Err(error) => Outcome::NotOpened(generation, Box::new(error)),
             };
             let _ = sender.send(outcome).await;
         }));

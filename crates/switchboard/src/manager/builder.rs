@@ -11,7 +11,7 @@ use crate::connection::Surroundings;
 use crate::error::Result;
 use crate::event::EventLog;
 use crate::session::Identity;
-use crate::store::{MemoryStore, Store};
+use crate::store::Store;
 use crate::transport::HttpClient;
 use crate::transport::command::Environment;
 use crate::wire::Json;
@@ -101,8 +101,7 @@ impl Builder {
     /// When the store cannot be read.
     pub async fn start_offline(self) -> Result<Manager> {
         let surroundings = self.surroundings();
-        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
-        super::restore::restore(surroundings, store, &self.namespace).await
+        super::restore::restore(surroundings, self.store, &self.namespace).await
     }
 
     pub(crate) fn surroundings(&self) -> Surroundings {

@@ -68,6 +68,8 @@ pub struct Manager {
 struct Inner {
     surroundings: Arc<Surroundings>,
     store: Arc<dyn Store>,
+    /// Whether anything outlives this manager. What is learned of servers is only written then.
+    remembers: bool,
     instance: Prefix,
     registry: Registry,
     /// Registrations are changed one at a time; connects are not.

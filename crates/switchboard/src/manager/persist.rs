@@ -103,7 +103,7 @@ impl Inner {
     /// Writes what was learned of a server, unless its registration was changed or removed by another process.
     async fn save(&self, entry: &ServerEntry) -> Result<()> {
         let connection = &entry.connection;
-        if matches!(connection.spec().target, Target::InProcess(_)) {
+        if !self.remembers || matches!(connection.spec().target, Target::InProcess(_)) {
             return Ok(());
         }
         let expect = Expect::Version(entry.version.load(Ordering::Acquire));

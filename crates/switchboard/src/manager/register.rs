@@ -38,7 +38,7 @@ impl Inner {
         self.check_open()?;
         let spec = spec.checked()?;
         let _one_at_a_time = self.registering.lock().await;
-        let known = self.registry.connections().into_iter().find(|known| known.spec().is_same_server(&spec));
+        let known = self.registry.same(&spec);
         if let Some(wanted) = &spec.id {
             let is_taken = self.registry.slot(wanted).is_some();
             if is_taken && known.as_ref().is_none_or(|known| known.id() != wanted) {

@@ -10,6 +10,7 @@ use crate::catalogue::ServerCatalogue;
 use crate::connection::Connection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::ServerId;
+use crate::spec::ServerSpec;
 use crate::time::Timestamp;
 
 /// One registration.
@@ -117,11 +118,21 @@ impl Registry {
 
     /// The place behind all others.
     pub(super) fn next_position(&self) -> u64 {
-        let positions = self.slots().into_iter().filter_map(|(_, slot)| match slot {
+        let slots = self.read();
+        let positions = slots.by_id.values().filter_map(|slot| match slot {
             Slot::Server(entry) => Some(entry.position + 1),
             Slot::Corrupt(_) => None,
         });
         positions.max().unwrap_or(0)
+    }
+
+    /// The connection to the same server, if there is one.
+    pub(super) fn same(&self, spec: &ServerSpec) -> Option<Connection> {
+        let slots = self.read();
+        slots.order.iter().find_map(|id| match slots.by_id.get(id)? {
+            Slot::Server(entry) if entry.connection.spec().is_same_server(spec) => Some(entry.connection.clone()),
+            _ => None,
+        })
     }
 
     pub(super) fn resolve(&self, name_or_id: &str) -> Result<ServerId> {

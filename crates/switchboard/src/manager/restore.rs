@@ -15,14 +15,20 @@ use crate::id::ServerId;
 use crate::session::ServerFacts;
 use crate::session::lifecycle::Verdict;
 use crate::store::record::{CatalogueRecord, ServerRecord, Stored, read_all, read_servers};
-use crate::store::{Prefix, Store};
+use crate::store::{MemoryStore, Prefix, Store};
 use crate::tasks::Tasks;
 use crate::time::Timestamp;
 use crate::wire::Json;
 use crate::wire::model::{ListKind, items_page, tools_page};
 
 /// A manager with all that is registered in the store, connecting nothing.
-pub(super) async fn restore(surroundings: Surroundings, store: Arc<dyn Store>, namespace: &str) -> Result<Manager> {
+pub(super) async fn restore(
+    surroundings: Surroundings,
+    store: Option<Arc<dyn Store>>,
+    namespace: &str,
+) -> Result<Manager> {
+    let remembers = store.is_some();
+    let store = store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
     let instance = Prefix::root().join("instances").join(namespace);
     let records = read_servers(&*store, &instance).await?;
     let catalogues = read_all::<CatalogueRecord>(&*store, &CatalogueRecord::place(&instance)).await?;
@@ -35,6 +41,7 @@ pub(super) async fn restore(surroundings: Surroundings, store: Arc<dyn Store>, n
     let inner = Arc::new(Inner {
         surroundings: Arc::new(surroundings),
         store,
+        remembers,
         instance,
         registry: Registry::default(),
         registering: tokio::sync::Mutex::new(()),

@@ -236,6 +236,7 @@ impl Opening<'_> {
     }
 
     fn modern(&self, link: Link, discover: Json) -> Session {
+        let discover = discover.detached();
         let facts = ServerFacts::read(&discover);
         let mut session = Session::new(link, (version::MODERN, Era::Modern), facts, self.identity);
         session.discover = Some(discover);

@@ -37,6 +37,8 @@ pub(crate) struct ServerFacts {
 impl ServerFacts {
     /// The facts in an `initialize` or `server/discover` result.
     fn read(result: &Json) -> Self {
+        // What is kept for long is cut from a copy, not from the buffer of the connection that it came over.
+        let result = &result.detached();
         let text = |json: Json| json.read::<String>().ok();
         let in_meta = || member(&member(result, "_meta")?, meta::SERVER_INFO);
         Self {
