@@ -119,8 +119,9 @@ impl HttpTransport {
             && response.status().is_success()
             && let Some(id) = response.headers().get(SESSION_ID)
         {
-            // A new handshake has a new transport, so there is none yet.
-            let _ = self.session.set(id.clone());
+            // Copied, as the header's own bytes keep the connection's buffer alive. A new handshake has a new transport, so
+            // there is none yet.
+            let _ = HeaderValue::from_bytes(id.as_bytes()).map(|id| self.session.set(id));
         }
         self.read_answer(outgoing, response).await
     }
