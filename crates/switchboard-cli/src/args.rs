@@ -320,10 +320,10 @@ pub(crate) struct Resources {
 #[derive(Debug, Args, Clone, Copy)]
 pub(crate) struct Time {
     /// The time for an answer; progress restarts it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) timeout_ms: Option<u64>,
     /// The time in all, whatever the progress
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) deadline_ms: Option<u64>,
 }
 

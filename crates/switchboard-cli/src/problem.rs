@@ -193,7 +193,11 @@ impl Problem {
         }
         for problem in self.0.more.get("errors").and_then(Value::as_array).into_iter().flatten().skip(1) {
             let part = |name| problem.get(name).and_then(Value::as_str).unwrap_or_default();
-            let _ = write!(text, "\n  also: `{}`: {}", part("path"), part("message"));
+            let mistake = format!("`{}`: {}", part("path"), part("message"));
+            // The detail of a bad registration names every mistake already.
+            if !self.0.detail.contains(&mistake) {
+                let _ = write!(text, "\n  also: {mistake}");
+            }
         }
         if let Some(nearest) = self.0.more.get("nearest").and_then(Value::as_array).filter(|names| !names.is_empty()) {
             let names: Vec<_> = nearest.iter().filter_map(Value::as_str).map(|name| format!("`{name}`")).collect();
@@ -205,23 +209,30 @@ impl Problem {
         if self.0.more.get("maybeRan").and_then(Value::as_bool) == Some(true) {
             text.push_str("\n  note: the call may have been carried out all the same");
         }
-        if let Some(hint) = self.0.hint.as_deref().or_else(|| general_hint(&self.0.code)) {
+        if let Some(hint) = self.0.hint.clone().or_else(|| self.general_hint()) {
             let _ = write!(text, "\n  hint: {hint}");
         }
         text
     }
+
+    /// Advice that goes with a code when the failure brings none of its own.
+    fn general_hint(&self) -> Option<String> {
+        let server = self.0.more.get("serverId").and_then(Value::as_str).unwrap_or("ID");
+        if matches!(self.0.code.as_str(), "connect_failed" | "connection_lost" | "protocol_violation") {
+            return Some(format!("`switchboard doctor {server}` finds out which step fails"));
+        }
+        hint_of(&self.0.code).map(str::to_owned)
+    }
 }
 
-/// Advice that goes with a code when the failure brings none of its own.
-fn general_hint(code: &str) -> Option<&'static str> {
+/// Advice that is the same for every failure of a code.
+fn hint_of(code: &str) -> Option<&'static str> {
     match code {
         "unknown_server" => Some("`switchboard list` shows the servers that are registered"),
         "unknown_tool" => Some("`switchboard tools` shows the tools, as keys and as SERVER/TOOL"),
-        "connect_failed" | "connection_lost" | "protocol_violation" => {
-            Some("`switchboard doctor ID` finds out which step fails")
-        }
+        "too_large" => Some("`switchboard add` takes the largest message as --max-message"),
         "id_in_use" => Some("choose another name, or give one with --id"),
-        "timeout" => Some("--timeout-ms gives the server more time"),
+        "timeout" => Some("--timeout-ms and --deadline-ms give the server more time"),
         _ => None,
     }
 }
@@ -330,7 +341,16 @@ mod tests {
         assert_eq!(document["maybeRan"], true);
         let text = problem.text();
         assert!(text.starts_with("error: server `github`: could not connect\n  because: connection refused"), "{text}");
-        assert!(text.contains("doctor"), "{text}");
+        assert!(text.contains("`switchboard doctor github`"), "{text}");
+    }
+
+    #[test]
+    fn a_mistake_that_the_detail_names_is_not_told_twice() {
+        let errors = json!([{"path": "a", "message": "is bad"}, {"path": "b", "message": "is worse"}]);
+        let all = Problem::input("`a`: is bad; `b`: is worse").with("errors", errors.clone());
+        assert_eq!(all.text(), "error: `a`: is bad; `b`: is worse");
+        let first = Problem::input("`a`: is bad").with("errors", errors);
+        assert_eq!(first.text(), "error: `a`: is bad\n  also: `b`: is worse");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The documents of the HTTP API, read as far as tables need them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use switchboard::time::Timestamp;
 use switchboard::wire::Json;
@@ -50,12 +52,38 @@ pub(crate) struct Server {
     pub(crate) warnings: Vec<Map<String, Value>>,
 }
 
+/// The servers in the order of the document. Read directly and not by way of a tree, which has a depth limit: what
+/// tables do not show, such as a server's capabilities, is passed over however deep it is.
+struct InOrder(Vec<(String, Server)>);
+
+impl<'de> Deserialize<'de> for InOrder {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = InOrder;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of servers")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<InOrder, A::Error> {
+                let mut servers = Vec::new();
+                while let Some(member) = members.next_entry()? {
+                    servers.push(member);
+                }
+                Ok(InOrder(servers))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
 impl Servers {
     /// Reads the document.
     pub(crate) fn read(document: &Json) -> Result<Self> {
         #[derive(Deserialize)]
         struct Document {
-            servers: Map<String, Value>,
+            servers: InOrder,
             #[serde(default)]
             tools: Vec<Owner>,
         }
@@ -66,10 +94,7 @@ impl Servers {
         }
         let strange = |cause| Problem::new("protocol_violation", "the list of servers cannot be read").because(cause);
         let document: Document = document.read().map_err(strange)?;
-        let mut servers = Vec::new();
-        for (id, server) in document.servers {
-            servers.push((id, serde_json::from_value(server).map_err(strange)?));
-        }
+        let servers = document.servers.0;
         let mut tools = BTreeMap::new();
         for owner in document.tools {
             *tools.entry(owner.server_id).or_default() += 1;
@@ -184,10 +209,19 @@ fn age(since: Timestamp, now: Timestamp) -> String {
 
 /// The items of a list document, as trees.
 pub(crate) fn items(document: &Json, member: &str) -> Vec<Value> {
-    match document.to_value().get_mut(member).map(Value::take) {
-        Some(Value::Array(items)) => items,
-        _ => Vec::new(),
+    let members: BTreeMap<String, Json> = document.read().unwrap_or_default();
+    let items: Vec<Json> = members.get(member).and_then(|items| items.read().ok()).unwrap_or_default();
+    items.iter().map(tree).collect()
+}
+
+/// An item as a tree. A member that is nested too deep to be read is null there, and costs neither the item nor the list.
+fn tree(item: &Json) -> Value {
+    let whole = item.to_value();
+    if !whole.is_null() {
+        return whole;
     }
+    let members: BTreeMap<String, Json> = item.read().unwrap_or_default();
+    members.into_iter().map(|(name, member)| (name, member.to_value())).collect()
 }
 
 /// A text member of an item.
@@ -204,6 +238,9 @@ pub(crate) fn about(item: &Value) -> Cell {
     Cell::short(described.lines().next().unwrap_or_default(), WIDE)
 }
 
+/// What an empty registry is told with.
+pub(crate) const NO_SERVER: &str = "no server is registered; `switchboard add --help` shows how to add one";
+
 /// Says which servers were not waited for any longer, and that what they show may be old.
 pub(crate) fn note_missing(output: &Output, missing: &[String]) {
     if !missing.is_empty() {
@@ -215,6 +252,24 @@ pub(crate) fn note_missing(output: &Output, missing: &[String]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn capabilities_that_are_nested_too_deep_cost_no_server() {
+        let deep = format!("{}1{}", "[".repeat(1000), "]".repeat(1000));
+        let server = format!(r#"{{"name": "n", "state": "ready", "capabilities": {{"experimental": {deep}}}}}"#);
+        let servers = Servers::read(&format!(r#"{{"servers": {{"b": {server}, "a": {server}}}}}"#).parse().unwrap());
+        assert_eq!(servers.unwrap().iter().map(|(id, _)| id.to_owned()).collect::<Vec<_>>(), ["b", "a"]);
+    }
+
+    #[test]
+    fn a_member_that_is_nested_too_deep_costs_neither_its_item_nor_the_list() {
+        let deep = format!("{}1{}", "[".repeat(1000), "]".repeat(1000));
+        let document =
+            format!(r#"{{"tools": [{{"name": "a", "inputSchema": {deep}}}, {{"name": "b"}}], "x": {deep}}}"#);
+        let tools = items(&document.parse().unwrap(), "tools");
+        assert_eq!(tools.iter().map(|tool| text(tool, "name")).collect::<Vec<_>>(), ["a", "b"]);
+        assert!(tools[0]["inputSchema"].is_null());
+    }
 
     fn servers() -> Servers {
         let document = r#"{"servers": {

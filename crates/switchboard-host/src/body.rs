@@ -88,11 +88,18 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     if bytes.trim_ascii().is_empty() {
         return Err(Problem::invalid_at("", "the body is empty; send a JSON object"));
     }
+    let first = bytes.trim_ascii_start().first();
+    let no_object = || Problem::invalid_at("", "the body must be a JSON object");
+    // Serde would take an array for an object, its elements for the members in their order in our source.
+    if first == Some(&b'[') {
+        return Err(no_object());
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = place(error.path());
         let error = error.into_inner();
         let message = match error.classify() {
+            serde_json::error::Category::Data if first != Some(&b'{') => return no_object(),
             serde_json::error::Category::Data => error.to_string(),
             _ => format!("the body is not JSON: {error}"),
         };
@@ -173,11 +180,18 @@ mod tests {
 
     #[test]
     fn what_is_not_json_is_told_with_line_and_column() {
-        for text in ["", "  ", "{", "nul", "{\"name\": \"a\"} x", "{'name':1}", "[1,"] {
+        for text in ["", "  ", "{", "nul", "{\"name\": \"a\"} x", "{'name':1}"] {
             let (_, message) = mistake::<Sample>(text);
             assert!(message.contains("empty") || message.contains("line 1 column"), "{text}: {message}");
         }
         assert!(parse::<Sample>(b"{\"name\":\"\xff\"}").is_err());
+    }
+
+    #[test]
+    fn only_an_object_is_taken() {
+        for text in ["null", "7", "\"a\"", "true", "[]", "[1,", " [\"a\", null]"] {
+            assert_eq!(mistake::<Sample>(text), (String::new(), "the body must be a JSON object".to_owned()), "{text}");
+        }
     }
 
     #[test]

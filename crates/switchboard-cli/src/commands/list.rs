@@ -8,7 +8,7 @@ use crate::args::Wait;
 use crate::backend::Wake;
 use crate::problem::{Exit, Result};
 use crate::session::Session;
-use crate::views::{Servers, note_missing};
+use crate::views::{NO_SERVER, Servers, note_missing};
 
 pub(super) async fn run(wait: &Wait, session: &Session) -> Result<Exit> {
     let backend = session.backend(Wake::Everything).await?;
@@ -20,7 +20,7 @@ pub(super) async fn run(wait: &Wait, session: &Session) -> Result<Exit> {
     } else {
         let table = Servers::read(&document)?.table(Timestamp::now());
         if table.len() == 0 {
-            output.note("no server is registered; `switchboard add --help` shows how to add one");
+            output.note(NO_SERVER);
         } else {
             output.table(&table)?;
         }

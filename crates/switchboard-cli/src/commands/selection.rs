@@ -10,7 +10,7 @@ use crate::args::Listing;
 use crate::backend::{Backend, List, Query, Wake};
 use crate::problem::Result;
 use crate::session::Session;
-use crate::views::note_missing;
+use crate::views::{NO_SERVER, note_missing};
 
 /// Opens the backend, waits for the servers that are meant, and answers one list of their catalogue.
 pub(super) async fn listed(listing: &Listing, list: List, format: ToolFormat, session: &Session) -> Result<Json> {
@@ -18,6 +18,9 @@ pub(super) async fn listed(listing: &Listing, list: List, format: ToolFormat, se
     let backend = session.backend(wake).await?;
     let servers = backend.servers_view().await?;
     let ids: Vec<String> = listing.servers.iter().map(|name| servers.resolve(name)).collect::<Result<_, _>>()?;
+    if servers.iter().next().is_none() && !session.output.is_json() {
+        session.output.note(NO_SERVER);
+    }
     let limit = Duration::from_millis(listing.wait.wait_ms);
     if !ids.is_empty() {
         wake_up(&backend, &ids, session, limit).await?;

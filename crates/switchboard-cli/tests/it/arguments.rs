@@ -94,3 +94,22 @@ async fn a_full_disk_behind_standard_output_is_told() {
     let ran = finish(command).await.ended(4);
     assert!(ran.stderr.contains("output could not be written"), "{}", ran.stderr);
 }
+
+#[tokio::test]
+async fn no_time_at_all_is_wrong_usage() {
+    let world = World::new();
+    for option in ["--timeout-ms", "--deadline-ms"] {
+        let ran = world.run(&["call", "a/b", option, "0"]).await.ended(2);
+        assert!(ran.stderr.contains(option), "{}", ran.stderr);
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_an_empty_registry_says_how_to_add_a_server() {
+    let world = World::new();
+    for command in ["list", "tools", "prompts", "resources"] {
+        let ran = world.run(&[command]).await.ended(0);
+        assert!(ran.stderr.contains("switchboard add --help"), "{command}: {}", ran.stderr);
+        assert_eq!(ran.stdout, "", "{command}");
+    }
+}

@@ -79,6 +79,12 @@ pub enum StoreError {
         /// Where.
         place: String,
     },
+    /// The file was moved or deleted while it was open. Nothing was written, for it would be lost at the next start.
+    #[error("`{place}` was moved or deleted while it was open")]
+    Gone {
+        /// Where it was.
+        place: String,
+    },
     /// The medium failed.
     #[error("`{place}` could not be opened, read or written")]
     Io {
@@ -117,6 +123,7 @@ impl StoreError {
             Self::Newer { .. } => "use the newer version, or name another data folder, nothing was changed here",
             Self::TooLarge { .. } => "ask the server for less, or leave it out",
             Self::Closed { .. } => "open it again",
+            Self::Gone { .. } => "put it back where it was, or start again, which makes a new one",
             Self::Io { .. } => {
                 "check that the folder exists, that this user may write there, and that the disk is sound"
             }
@@ -125,7 +132,7 @@ impl StoreError {
 
     fn into_source(self) -> Option<Source> {
         match self {
-            Self::Conflict { .. } | Self::Newer { .. } | Self::Closed { .. } => None,
+            Self::Conflict { .. } | Self::Newer { .. } | Self::Closed { .. } | Self::Gone { .. } => None,
             Self::Corrupt { source, .. } => source,
             Self::ReadOnly { source, .. }
             | Self::Full { source, .. }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 use super::super::StoreError;
 
@@ -20,6 +20,19 @@ impl Place {
 
     pub(super) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Which file is there now; `None` when there is none, or where files have no such number.
+    #[cfg(unix)]
+    pub(super) fn identity(&self) -> Option<(u64, u64)> {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::metadata(&self.0).ok().map(|file| (file.dev(), file.ino()))
+    }
+
+    #[cfg(not(unix))]
+    #[expect(clippy::unused_self, reason = "the same call on every system")]
+    pub(super) fn identity(&self) -> Option<(u64, u64)> {
+        None
     }
 
     /// What the operating system said.
@@ -39,11 +52,14 @@ impl Place {
     pub(super) fn sqlite(&self, error: impl Into<Arc<rusqlite::Error>>) -> StoreError {
         let error = error.into();
         let (place, code) = (self.to_string(), error.sqlite_error_code());
+        let extended = error.sqlite_error().map(|error| error.extended_code);
         let source = error.into();
         match code {
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreError::ReadOnly { place, source },
             Some(ErrorCode::CannotOpen) if !self.folder_is_writable() => StoreError::ReadOnly { place, source },
             Some(ErrorCode::DiskFull) => StoreError::Full { place, source },
+            // The index of the write-ahead log could not grow, which SQLite does not call a full disk.
+            _ if extended == Some(ffi::SQLITE_IOERR_SHMSIZE) => StoreError::Full { place, source },
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { place, source },
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt {
                 place,
@@ -77,8 +93,6 @@ impl fmt::Display for Place {
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::ffi;
-
     use super::*;
 
     #[test]
@@ -90,7 +104,9 @@ mod tests {
         {
             assert!(matches!(said(code), StoreError::ReadOnly { .. }), "{code}");
         }
-        assert!(matches!(said(ffi::SQLITE_FULL), StoreError::Full { .. }));
+        for code in [ffi::SQLITE_FULL, ffi::SQLITE_IOERR_SHMSIZE] {
+            assert!(matches!(said(code), StoreError::Full { .. }), "{code}");
+        }
         for code in [ffi::SQLITE_BUSY, ffi::SQLITE_BUSY_RECOVERY, ffi::SQLITE_LOCKED] {
             assert!(matches!(said(code), StoreError::Busy { .. }), "{code}");
         }

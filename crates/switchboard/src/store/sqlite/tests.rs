@@ -180,3 +180,19 @@ async fn a_record_whose_name_is_no_key_is_left_alone() {
     let listed = store.list(&Prefix::root()).await.unwrap();
     assert_eq!(listed.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["a/x"]);
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_write_to_a_file_that_was_deleted_or_replaced_is_refused() {
+    let (_folder, path) = folder();
+    let store = SqliteStore::open(&path).unwrap();
+    put(&store, "before").await.unwrap();
+    let aside = path.with_extension("aside");
+    fs::rename(&path, &aside).unwrap();
+    assert!(matches!(put(&store, "lost").await, Err(StoreError::Gone { .. })));
+    fs::write(&path, "").unwrap();
+    let error = store.delete(&key("before"), Expect::Any).await.unwrap_err();
+    assert!(error.to_string().contains("moved or deleted"), "{error}");
+    fs::rename(&aside, &path).unwrap();
+    put(&store, "after").await.unwrap();
+}

@@ -31,6 +31,8 @@ type Outcome = Result<Option<u64>>;
 pub(super) struct Writer {
     connection: Connection,
     place: Place,
+    /// The file that the connection is of.
+    file: Option<(u64, u64)>,
     watchers: Watchers,
 }
 
@@ -43,7 +45,8 @@ struct Failed {
 
 impl Writer {
     pub(super) fn new(connection: Connection, place: Place, watchers: Watchers) -> Self {
-        Self { connection, place, watchers }
+        let file = place.identity();
+        Self { connection, place, file, watchers }
     }
 
     /// Works until the store is closed or dropped and nothing waits any more.
@@ -64,6 +67,13 @@ impl Writer {
     /// Writes a group in one transaction. When that fails, each write gets a transaction of its own, so that one for
     /// which there is no room costs only itself.
     fn write(&mut self, group: Vec<Write>) {
+        // SQLite would go on writing to a deleted file, and nobody would ever read it.
+        if self.place.identity() != self.file {
+            for write in group {
+                let _ = write.reply.send(Err(StoreError::Gone { place: self.place.to_string() }));
+            }
+            return;
+        }
         match self.commit(&group) {
             Ok(outcomes) => {
                 for (write, outcome) in group.into_iter().zip(outcomes) {
