@@ -216,6 +216,9 @@ impl Problem {
 fn general_hint(code: &str) -> Option<&'static str> {
     match code {
         "unknown_server" => Some("`switchboard list` shows the servers that are registered"),
+        "tool_changed" => {
+            Some("`switchboard drift ID` shows what changed, `switchboard approve ID TOOL` approves the tool as it is")
+        }
         "unknown_tool" => Some("`switchboard tools` shows the tools, as keys and as SERVER/TOOL"),
         "connect_failed" | "connection_lost" | "protocol_violation" => {
             Some("`switchboard doctor ID` finds out which step fails")
@@ -255,6 +258,9 @@ impl From<switchboard::Error> for Problem {
         }
         if let Some(state) = data.state {
             problem = problem.with("state", state);
+        }
+        if let Some(changes) = &data.changes {
+            problem = problem.with("changes", changes.to_value());
         }
         if !data.nearest.is_empty() {
             problem = problem.with("nearest", data.nearest.clone());
@@ -301,6 +307,7 @@ mod tests {
             (ErrorKind::SignInRequired, Exit::NotReady),
             (ErrorKind::BlockedUrl, Exit::Refused),
             (ErrorKind::ToolNotAllowed, Exit::Refused),
+            (ErrorKind::ToolChanged, Exit::Refused),
             (ErrorKind::InvalidInput, Exit::Usage),
             (ErrorKind::InvalidArguments, Exit::Usage),
             (ErrorKind::Overloaded, Exit::Failed),

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use super::entries::Merged;
 use super::registry::{ServerEntry, Slot};
 use super::{Inner, restore};
+use crate::catalogue::ServerCatalogue;
 use crate::catalogue::drift::Approval;
 use crate::connection::{Connection, Observer};
 use crate::error::Result;
@@ -24,12 +25,14 @@ use crate::wire::model::ListKind;
 pub(super) struct Persist {
     marked: Mutex<BTreeMap<ServerId, ()>>,
     wake: Notify,
+    /// Held while records are written, so that whoever saves all waits for what is under way.
+    saving: tokio::sync::Mutex<()>,
     merged: Merged,
 }
 
 impl Persist {
     pub(super) fn new(merged: Merged) -> Self {
-        Self { marked: Mutex::default(), wake: Notify::new(), merged }
+        Self { marked: Mutex::default(), wake: Notify::new(), saving: tokio::sync::Mutex::default(), merged }
     }
 
     fn take(&self) -> Vec<ServerId> {
@@ -58,6 +61,7 @@ pub(super) async fn run(persist: Arc<Persist>, inner: Weak<Inner>) {
 impl Inner {
     /// Writes the records of all servers that changed since the last time.
     async fn save_marked(&self) {
+        let _one_at_a_time = self.persist.saving.lock().await;
         for id in self.persist.take() {
             if let Some(Slot::Server(entry)) = self.registry.slot(&id)
                 && let Err(error) = self.save(&entry).await
@@ -146,6 +150,8 @@ impl Inner {
         if !is_remembered(connection) {
             return Ok(());
         }
+        // Looked at now: it counts as stale when the connection is lost while something is written.
+        let catalogue = connection.catalogue();
         let expect = Expect::Version(entry.version.load(Ordering::Acquire));
         let value = record::encode(&record_of(entry))?;
         match self.store.put(&self.record_key(connection.id()), value, expect).await {
@@ -157,12 +163,11 @@ impl Inner {
         if !entry.has_approval.load(Ordering::Acquire) {
             self.save_first_approval(entry).await?;
         }
-        let catalogue = connection.catalogue();
         if catalogue.is_stale() || !entry.is_new_catalogue(&catalogue) {
             return Ok(());
         }
         let key = self.catalogue_key(connection.id());
-        record::write(&*self.store, &key, &catalogue_of(entry), Expect::Any).await?;
+        record::write(&*self.store, &key, &catalogue_of(connection, &catalogue), Expect::Any).await?;
         Ok(())
     }
 }
@@ -190,8 +195,8 @@ fn record_of(entry: &ServerEntry) -> ServerRecord {
 }
 
 /// The last known catalogue.
-fn catalogue_of(entry: &ServerEntry) -> CatalogueRecord {
-    let (catalogue, facts) = (entry.connection.catalogue(), entry.connection.memory().facts);
+fn catalogue_of(connection: &Connection, catalogue: &ServerCatalogue) -> CatalogueRecord {
+    let facts = connection.memory().facts;
     let items = |kind| catalogue.items(kind).iter().map(|item| item.json().clone()).collect();
     let mut record = CatalogueRecord::new("", Timestamp::now());
     record.capabilities = facts.capabilities;
