@@ -211,12 +211,13 @@ impl Found {
         // The words of an argument that is new or gone went with it.
         let moved = self.0.iter().filter(|change| change.kind == ChangeKind::Arguments);
         let moved = moved.filter(|change| change.before.is_none() || change.after.is_none());
-        let moved: Vec<String> = moved.map(|change| format!("{}/", change.path)).collect();
+        let moved: BTreeSet<String> = moved.map(|change| format!("{}/", change.path)).collect();
+        let is_below = |path: &String| moved.range(..path.clone()).next_back().is_some_and(|at| path.starts_with(at));
         let (old, new) = (wording(old), wording(new));
         let paths: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         for path in paths {
             let (before, after) = (old.get(path), new.get(path));
-            if !is_same(before, after) && !moved.iter().any(|moved| path.starts_with(moved)) {
+            if !is_same(before, after) && !is_below(path) {
                 self.push((ChangeKind::Wording, Severity::Low), path, (before, after));
             }
         }

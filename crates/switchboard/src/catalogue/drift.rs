@@ -3,7 +3,7 @@
 //! Approval is per definition: what was approved is what the tool said of itself, kept whole, so that the old and the new
 //! can be shown. The comparison is made when a catalogue is stored. A call asks for its outcome with one look-up.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::change::{Change, Severity, changes};
@@ -156,7 +156,8 @@ impl ServerCatalogue {
             return Err(unknown);
         }
         let is_whole = matches!(self.states().tools, ListState::Ok | ListState::Unsupported);
-        let is_meant = |name: &str| names.is_none_or(|names| names.iter().any(|meant| meant == name));
+        let meant: Option<HashSet<&str>> = names.map(|names| names.iter().map(String::as_str).collect());
+        let is_meant = |name: &str| meant.as_ref().is_none_or(|meant| meant.contains(name));
         let mut tools: Vec<Tool> = Vec::new();
         for old in known.iter().flat_map(|approval| approval.tools.iter()) {
             match present.get(old.name()) {
@@ -194,7 +195,8 @@ impl ServerCatalogue {
             let json = |catalogue: &Self| catalogue.tool(name).map(|tool| tool.json().clone());
             old.differences.contains_key(name) && json(self) == json(before)
         };
-        new.differences.keys().any(|name| !is_known(name)) || new.removed.iter().any(|name| !old.removed.contains(name))
+        new.differences.keys().any(|name| !is_known(name))
+            || new.removed.iter().any(|name| old.removed.binary_search(name).is_err())
     }
 
     /// The warnings that a server's status shows of it, the weightiest first.

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use switchboard::catalogue::{ChangeKind, Severity, ToolFormat};
 use switchboard::event::EventKind;
-use switchboard::manager::{Connected, SettingsPatch};
+use switchboard::manager::{CallLimits, Connected, SettingsPatch};
 use switchboard::spec::{DriftPolicy, InProcessTarget};
 use switchboard::store::{Expect, MemoryStore, Prefix, Store};
 use switchboard::{Added, Client, ErrorKind, Filter, Manager, Registered, ServerId, ServerSpec, State, ToolCall};
-use switchboard_testing::{HttpPeer, Peer, Tool, memory};
+use switchboard_testing::{HttpPeer, Peer, Reply, Tool, memory};
 
 /// A server that outlives managers, and the store that they share.
 struct World {
@@ -328,19 +328,36 @@ async fn a_status_that_is_saved_does_not_write_the_approval_again() {
 
 #[tokio::test]
 async fn approvals_that_cannot_be_read_are_not_made_anew_behind_peoples_backs() {
+    for policy in [DriftPolicy::Warn, DriftPolicy::RefuseUnapproved] {
+        let world = World::new([tool("a", "1")]).await;
+        let (manager, id) = world.ready(policy).await;
+        manager.approve(&id, None).await.unwrap();
+        manager.shutdown(Duration::from_secs(1)).await;
+        let key = Prefix::root().join("instances").join("default").join("approvals").key("peer");
+        world.store.put(&key, "{".into(), Expect::Any).await.unwrap();
+        let manager = world.asleep().await;
+        manager.establish(&id).await.unwrap();
+        let drift = manager.drift(&id).unwrap();
+        assert_eq!((drift.approved_at, &drift.added[..]), (None, &["a".to_owned()][..]), "{policy:?}");
+        assert_eq!(withheld(&manager).len(), usize::from(policy.refuses()));
+        manager.approve(&id, None).await.unwrap();
+        let manager = world.restarted(manager).await;
+        assert!(manager.drift(&id).unwrap().is_empty() && is_callable(&manager, "a").await);
+    }
+}
+
+#[tokio::test]
+async fn a_call_does_not_go_out_while_nobody_knows_what_the_tools_are() {
     let world = World::new([tool("a", "1")]).await;
-    let (manager, id) = world.ready(DriftPolicy::RefuseUnapproved).await;
-    manager.approve(&id, None).await.unwrap();
+    let (manager, id) = world.ready(DriftPolicy::RefuseChanged).await;
     manager.shutdown(Duration::from_secs(1)).await;
-    let key = Prefix::root().join("instances").join("default").join("approvals").key("peer");
-    world.store.put(&key, "{".into(), Expect::Any).await.unwrap();
     let manager = world.asleep().await;
-    manager.establish(&id).await.unwrap();
-    assert_eq!(withheld(&manager), [("a".to_owned(), "unapproved")]);
-    assert_eq!(manager.drift(&id).unwrap().approved_at, None);
-    manager.approve(&id, None).await.unwrap();
-    let manager = world.restarted(manager).await;
-    assert!(is_callable(&manager, "a").await);
+    manager.connect(&id).await.unwrap();
+    let _ = world.peer.clone().first("tools/list", [Reply::stall()]);
+    let limits = CallLimits::new(Some(Duration::from_millis(200)), None);
+    let error = manager.call(ToolCall::new(id, "a").limits(limits)).await.unwrap_err();
+    assert_eq!((error.kind(), error.data().state), (ErrorKind::NotReady, Some("discovering")));
+    assert_eq!(world.peer.count("tools/call"), 0);
 }
 
 #[tokio::test]

@@ -174,3 +174,13 @@ proptest! {
         prop_assert_eq!(!changes(&before, &after).is_empty(), differ);
     }
 }
+
+#[test]
+fn a_schema_of_very_many_new_arguments_is_compared_in_no_time() {
+    let mut after = base();
+    for index in 0..20_000 {
+        after["inputSchema"]["properties"][format!("p{index}")] = json!({"description": "see http://x.example"});
+    }
+    let kinds: BTreeSet<_> = changes(&tool(&base()), &tool(&after)).into_iter().map(|change| change.kind).collect();
+    assert_eq!(kinds, BTreeSet::from([ChangeKind::Address, ChangeKind::Arguments]));
+}
