@@ -76,6 +76,11 @@ pub(crate) enum Command {
                             message=hi\n  echo '{\"message\": \"hi\"}' | switchboard call everything/echo --args -"
     )]
     Call(Call),
+    /// Show which tools of a server are not what was approved
+    Drift(OneServer),
+    /// Approve tools of a server as they are known now
+    #[command(after_help = "Examples:\n  switchboard approve github\n  switchboard approve github search create_issue")]
+    Approve(Approve),
     /// List the resources of all servers
     Resources(Resources),
     /// Read a resource
@@ -243,6 +248,9 @@ pub(crate) struct AddTools {
     /// What happens to a result that does not fit its output schema [default: warn]
     #[arg(long, value_enum)]
     pub(crate) output_schema: Option<OutputSchema>,
+    /// What happens when the server's tools are not those that were approved [default: warn]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub(crate) drift: Option<DriftPolicy>,
 }
 
 /// The transports of remote servers.
@@ -265,6 +273,30 @@ pub(crate) enum OutputSchema {
     Refuse,
     /// Nothing is checked
     Off,
+}
+
+/// What happens to tools that are not what was approved. What a new server offers first is approved, except under
+/// `refuse-unapproved`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum DriftPolicy {
+    /// Nothing
+    Off,
+    /// The server gets a warning
+    Warn,
+    /// Changed tools are withheld until they are approved
+    RefuseChanged,
+    /// All tools are withheld until they are approved
+    RefuseUnapproved,
+}
+
+/// `approve`.
+#[derive(Debug, Args)]
+pub(crate) struct Approve {
+    #[command(flatten)]
+    pub(crate) one: OneServer,
+    /// The server's own names of the tools [default: all tools]
+    #[arg(value_name = "TOOL")]
+    pub(crate) tools: Vec<String>,
 }
 
 /// One server.

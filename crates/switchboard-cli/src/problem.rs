@@ -229,6 +229,9 @@ impl Problem {
 fn hint_of(code: &str) -> Option<&'static str> {
     match code {
         "unknown_server" => Some("`switchboard list` shows the servers that are registered"),
+        "tool_changed" => {
+            Some("`switchboard drift ID` shows what changed, `switchboard approve ID TOOL` approves the tool as it is")
+        }
         "unknown_tool" => Some("`switchboard tools` shows the tools, as keys and as SERVER/TOOL"),
         "too_large" => Some("`switchboard add` takes the largest message as --max-message"),
         "id_in_use" => Some("choose another name, or give one with --id"),
@@ -266,6 +269,9 @@ impl From<switchboard::Error> for Problem {
         }
         if let Some(state) = data.state {
             problem = problem.with("state", state);
+        }
+        if let Some(changes) = &data.changes {
+            problem = problem.with("changes", changes.to_value());
         }
         if !data.nearest.is_empty() {
             problem = problem.with("nearest", data.nearest.clone());
@@ -312,6 +318,7 @@ mod tests {
             (ErrorKind::SignInRequired, Exit::NotReady),
             (ErrorKind::BlockedUrl, Exit::Refused),
             (ErrorKind::ToolNotAllowed, Exit::Refused),
+            (ErrorKind::ToolChanged, Exit::Refused),
             (ErrorKind::InvalidInput, Exit::Usage),
             (ErrorKind::InvalidArguments, Exit::Usage),
             (ErrorKind::Overloaded, Exit::Failed),

@@ -38,6 +38,20 @@ impl<T: DeserializeOwned> FromRequest<App> for Input<T> {
     }
 }
 
+/// A JSON body, read as `T`, that may be left out.
+pub(crate) struct MaybeInput<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default> FromRequest<App> for MaybeInput<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        if request.body().is_end_stream() {
+            return Ok(Self(T::default()));
+        }
+        Input::from_request(request, app).await.map(|Input(value)| Self(value))
+    }
+}
+
 fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
     let given = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

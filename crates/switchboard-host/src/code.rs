@@ -43,7 +43,7 @@ pub(crate) enum Code {
 }
 
 /// Every code that this API can answer with, for its description.
-pub(crate) const ALL: [Code; 38] = [
+pub(crate) const ALL: [Code; 39] = [
     Code::Kind(ErrorKind::UnknownServer),
     Code::Kind(ErrorKind::UnknownTool),
     Code::Kind(ErrorKind::UnknownCall),
@@ -52,6 +52,7 @@ pub(crate) const ALL: [Code; 38] = [
     Code::Kind(ErrorKind::SignInRequired),
     Code::Kind(ErrorKind::BlockedUrl),
     Code::Kind(ErrorKind::ToolNotAllowed),
+    Code::Kind(ErrorKind::ToolChanged),
     Code::Kind(ErrorKind::InvalidInput),
     Code::Kind(ErrorKind::InvalidArguments),
     Code::Kind(ErrorKind::Overloaded),
@@ -157,6 +158,7 @@ const fn of_kind(kind: ErrorKind) -> (StatusCode, &'static str) {
         ErrorKind::SignInRequired => (StatusCode::CONFLICT, "A person must sign in first"),
         ErrorKind::BlockedUrl => (StatusCode::FORBIDDEN, "The address may not be dialled"),
         ErrorKind::ToolNotAllowed => (StatusCode::FORBIDDEN, "The tool is not allowed"),
+        ErrorKind::ToolChanged => (StatusCode::FORBIDDEN, "The tool is not what was approved"),
         ErrorKind::InvalidInput => (StatusCode::UNPROCESSABLE_ENTITY, "The request is not valid"),
         ErrorKind::InvalidArguments => {
             (StatusCode::UNPROCESSABLE_ENTITY, "The arguments do not fit the tool's input schema")
@@ -189,7 +191,7 @@ mod tests {
         let table = [
             (404, "unknown_server unknown_tool unknown_call not_found unknown_agent"),
             (409, "id_in_use not_ready sign_in_required cancelled"),
-            (403, "blocked_url tool_not_allowed commands_not_allowed host_not_allowed origin_not_allowed"),
+            (403, "blocked_url tool_not_allowed tool_changed commands_not_allowed host_not_allowed origin_not_allowed"),
             (422, "invalid_input invalid_arguments idempotency_key_reused"),
             (429, "overloaded"),
             (502, "server_error connection_lost connect_failed server_closed protocol_violation too_large"),

@@ -37,6 +37,8 @@ pub(crate) struct Members {
     pub(crate) server_id: Option<String>,
     pub(crate) hint: Option<String>,
     pub(crate) nearest: Vec<String>,
+    /// What changed about a tool.
+    pub(crate) changes: Option<Json>,
     pub(crate) state: Option<&'static str>,
     pub(crate) since: Option<Timestamp>,
     pub(crate) why: Option<String>,
@@ -136,6 +138,7 @@ impl Members {
             server_id: error.server().map(ToString::to_string),
             hint: data.hint.clone(),
             nearest: data.nearest.clone(),
+            changes: data.changes.clone(),
             state: data.state,
             auth_url: data.auth_url.clone(),
             errors: data.problems.clone(),
@@ -156,6 +159,7 @@ impl Members {
         write_some(map, "serverId", self.server_id.as_ref())?;
         write_some(map, "hint", self.hint.as_ref())?;
         write_some(map, "nearest", Some(&self.nearest).filter(|names| !names.is_empty()))?;
+        write_some(map, "changes", self.changes.as_ref())?;
         write_some(map, "state", self.state.as_ref())?;
         write_some(map, "since", self.since.as_ref())?;
         write_some(map, "why", self.why.as_ref())?;

@@ -7,7 +7,7 @@ use crate::connection::{Connection, Observer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventStream;
 use crate::id::ServerId;
-use crate::manager::{Builder, CallLimits, CallResult, ToolCall, call, status_of};
+use crate::manager::{Builder, CallLimits, CallResult, Drift, ToolCall, approving, call, drift_of, status_of};
 use crate::spec::ServerSpec;
 use crate::status::{ServerStatus, State};
 use crate::wire::model::ListKind;
@@ -182,6 +182,21 @@ impl Client {
     /// As [`Client::call`].
     pub async fn request(&self, method: &str, params: Json) -> Result<Json> {
         call::request(&self.connection, method, params, CallLimits::default()).await
+    }
+
+    /// How its tools differ from those that it had first, or that were approved since.
+    #[must_use]
+    pub fn drift(&self) -> Drift {
+        drift_of(&self.connection)
+    }
+
+    /// Approves tools as they are known now, for as long as this client lives: those named, or all.
+    ///
+    /// # Errors
+    /// When a name is unknown; nothing is approved then.
+    pub fn approve(&self, tools: Option<&[String]>) -> Result<()> {
+        self.connection.approve(&approving(&self.connection, tools)?);
+        Ok(())
     }
 
     /// What happens to the connection from now on.

@@ -37,6 +37,8 @@ pub enum ErrorKind {
     BlockedUrl,
     /// The registration's own lists deny this tool.
     ToolNotAllowed,
+    /// The tool is not what was approved, or was never approved, and the registration refuses such tools.
+    ToolChanged,
     /// An argument of ours was wrong: a bad URL, a bad id, a value out of range.
     InvalidInput,
     /// A tool's arguments do not fit its input schema.
@@ -80,6 +82,7 @@ impl ErrorKind {
             Self::SignInRequired => "sign_in_required",
             Self::BlockedUrl => "blocked_url",
             Self::ToolNotAllowed => "tool_not_allowed",
+            Self::ToolChanged => "tool_changed",
             Self::InvalidInput => "invalid_input",
             Self::InvalidArguments => "invalid_arguments",
             Self::Overloaded => "overloaded",
@@ -186,6 +189,9 @@ pub struct ErrorData {
     pub nearest: Vec<String>,
     /// Everything that is wrong with an input.
     pub problems: Vec<Problem>,
+    /// What changed, for [`ErrorKind::ToolChanged`]: a list of [`Change`](crate::catalogue::Change)s. Absent for a tool
+    /// that was never approved.
+    pub changes: Option<Json>,
     /// The state of a server that is not ready.
     pub state: Option<&'static str>,
     /// Since when it has that state.

@@ -91,6 +91,9 @@ pub enum EventKind {
     /// The server announced a changed list, or a list was read anew and differs.
     #[serde(rename = "mcp:client:list_changed")]
     ListChanged,
+    /// Its tools are not those that were approved, in a way that was not known yet.
+    #[serde(rename = "mcp:client:drift")]
+    Drift,
     /// A call ended.
     #[serde(rename = "mcp:client:call")]
     Call,

@@ -129,6 +129,14 @@ impl Local {
         Ok(())
     }
 
+    pub(super) fn drift(&self, id: &str) -> Result<Json> {
+        document(&self.manager.drift(&ServerId::parse(id)?)?)
+    }
+
+    pub(super) async fn approve(&self, id: &str, tools: Option<&[String]>) -> Result<()> {
+        Ok(self.manager.approve(&ServerId::parse(id)?, tools.map(<[String]>::to_vec)).await?)
+    }
+
     pub(super) async fn call(&self, request: CallRequest) -> Result<CallAnswer> {
         let mut call = match request.server {
             Some(id) => ToolCall::new(ServerId::parse(&id)?, request.tool),

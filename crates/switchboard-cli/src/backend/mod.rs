@@ -7,7 +7,7 @@ pub(crate) mod local;
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use switchboard::State;
 use switchboard::catalogue::ToolFormat;
 use switchboard::wire::Json;
@@ -188,6 +188,26 @@ impl Backend {
         }
     }
 
+    /// How a server's tools differ from those that were approved: `GET /servers/{id}/drift`.
+    pub(crate) async fn drift(&self, id: &str) -> Result<Json> {
+        match self {
+            Self::Local(local) => local.drift(id),
+            Self::Daemon(client) => client.get(&format!("servers/{id}/drift"), &[]).await,
+        }
+    }
+
+    /// Approves tools of a server, all when none are named: `POST /servers/{id}/approve`.
+    pub(crate) async fn approve(&self, id: &str, tools: &[String]) -> Result<()> {
+        let tools = (!tools.is_empty()).then_some(tools);
+        match self {
+            Self::Local(local) => local.approve(id, tools).await,
+            Self::Daemon(client) => {
+                let body = tools.map_or_else(|| json!({}), |tools| json!({ "tools": tools }));
+                client.post(&format!("servers/{id}/approve"), &Json::from(body)).await.map(drop)
+            }
+        }
+    }
+
     /// Calls a tool.
     pub(crate) async fn call(&self, call: CallRequest) -> Result<CallAnswer> {
         match self {
@@ -223,7 +243,7 @@ impl Backend {
     /// The calls that are known. A manager in this process has none that anyone could ask for.
     pub(crate) async fn calls(&self) -> Result<Json> {
         match self {
-            Self::Local(_) => Ok(Json::from(serde_json::json!({"calls": []}))),
+            Self::Local(_) => Ok(Json::from(json!({"calls": []}))),
             Self::Daemon(client) => client.get("calls", &[]).await,
         }
     }

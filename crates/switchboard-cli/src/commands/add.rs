@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use switchboard::ServerId;
 
 use super::outcome;
-use crate::args::{Add, AddConnection, AddTools, OutputSchema, Transport};
+use crate::args::{Add, AddConnection, AddTools, DriftPolicy, OutputSchema, Transport};
 use crate::backend::{Wake, local};
 use crate::problem::{Exit, Problem, Result};
 use crate::session::Session;
@@ -151,6 +151,15 @@ fn tools(typed: &AddTools, document: &mut Map<String, Value>) {
         };
         document.insert("outputSchema".into(), word.into());
     }
+    if let Some(policy) = typed.drift {
+        let word = match policy {
+            DriftPolicy::Off => "off",
+            DriftPolicy::Warn => "warn",
+            DriftPolicy::RefuseChanged => "refuse-changed",
+            DriftPolicy::RefuseUnapproved => "refuse-unapproved",
+        };
+        document.insert("drift".into(), word.into());
+    }
 }
 
 #[cfg(test)]
@@ -210,12 +219,15 @@ mod tests {
             "700000",
             "--deny-tool",
             "rm*",
+            "--drift",
+            "refuse-changed",
         ];
         let spec = local::spec(&typed(&line).unwrap()).unwrap();
         assert_eq!(spec.id.as_ref().unwrap().as_str(), "git-hub");
         assert_eq!(spec.retry.max_attempts, 1);
         assert_eq!(spec.timeouts.request.as_millis(), 700_000);
         assert!(!spec.tools.allows("rmdir"));
+        assert_eq!(spec.drift, switchboard::spec::DriftPolicy::RefuseChanged);
         let Target::Http(target) = spec.target else { panic!("another target") };
         assert_eq!(target.headers.iter().next().unwrap().1, "a: b");
     }

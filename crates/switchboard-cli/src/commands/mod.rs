@@ -1,6 +1,7 @@
 //! The commands: one file each, with one `run`.
 
 mod add;
+mod approve;
 mod call;
 mod calls;
 mod close;
@@ -10,6 +11,7 @@ mod connect;
 mod contents;
 mod demo;
 mod doctor;
+mod drift;
 mod list;
 mod outcome;
 mod prompt;
@@ -40,6 +42,8 @@ pub(crate) async fn run(command: &Command, session: &Session) -> Result<Exit> {
         Command::Doctor(doctor) => doctor::run(doctor, session).await,
         Command::Tools(tools) => tools::run(tools, session).await,
         Command::Call(call) => call::run(call, session).await,
+        Command::Drift(one) => drift::run(one, session).await,
+        Command::Approve(approve) => approve::run(approve, session).await,
         Command::Resources(resources) => resources::run(resources, session).await,
         Command::Read(read) => read::run(read, session).await,
         Command::Prompts(listing) => prompts::run(listing, session).await,

@@ -8,6 +8,7 @@ mod daemon;
 mod demo;
 mod demo_server;
 mod doctor;
+mod drift;
 mod folder;
 mod real;
 mod servers;

@@ -22,6 +22,8 @@ pub(crate) struct Operation {
     summary: &'static str,
     query: &'static [&'static str],
     takes: Option<&'static str>,
+    /// Whether the body may be left out.
+    may_be_empty: bool,
     prefers_async: bool,
     answers: Vec<Answer>,
     streams: Option<&'static str>,
@@ -51,6 +53,7 @@ impl Operation {
             summary,
             query: &[],
             takes: None,
+            may_be_empty: false,
             prefers_async: false,
             answers: Vec::new(),
             streams: None,
@@ -68,6 +71,12 @@ impl Operation {
     pub(crate) fn takes(mut self, schema: &'static str) -> Self {
         self.takes = Some(schema);
         self
+    }
+
+    /// Takes a body of that schema, or none.
+    pub(crate) fn may_take(mut self, schema: &'static str) -> Self {
+        self.may_be_empty = true;
+        self.takes(schema)
     }
 
     /// Obeys `Prefer: respond-async`.
@@ -117,7 +126,8 @@ impl Operation {
             operation = operation.parameter(prefer());
         }
         if let Some(schema) = self.takes {
-            let body = RequestBodyBuilder::new().content(JSON, content(schema)).required(Some(Required::True));
+            let required = if self.may_be_empty { Required::False } else { Required::True };
+            let body = RequestBodyBuilder::new().content(JSON, content(schema)).required(Some(required));
             operation = operation.request_body(Some(body.build()));
         }
         for answer in &self.answers {

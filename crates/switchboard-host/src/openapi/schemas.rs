@@ -10,7 +10,7 @@ use utoipa::openapi::{ComponentsBuilder, ObjectBuilder, RefOr, Type, schema::Sch
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::code;
-use crate::routes::{CompleteRequest, PromptRequest, ResourceRequest, ToolRequest};
+use crate::routes::{ApproveRequest, CompleteRequest, PromptRequest, ResourceRequest, ToolRequest};
 
 /// Every shape that the operations name.
 pub(super) fn components() -> ComponentsBuilder {
@@ -26,6 +26,8 @@ pub(super) fn components() -> ComponentsBuilder {
     add::<PromptList>(&mut shapes);
     add::<ResourceList>(&mut shapes);
     add::<ResourceTemplateList>(&mut shapes);
+    add::<Drift>(&mut shapes);
+    add::<ApproveRequest>(&mut shapes);
     add::<EventList>(&mut shapes);
     add::<ToolRequest>(&mut shapes);
     add::<ResourceRequest>(&mut shapes);
@@ -65,6 +67,8 @@ struct Problem {
     hint: Option<String>,
     /// Known names close to one that is unknown.
     nearest: Option<Vec<String>>,
+    /// What changed about a tool that was approved.
+    changes: Option<Vec<Change>>,
     /// The state of a server that is not ready.
     state: Option<String>,
     since: Option<String>,
@@ -147,6 +151,8 @@ struct Registration {
     limits: Option<Limits>,
     client: Option<Client>,
     output_schema: Option<OutputSchema>,
+    /// What happens when the server's tools are not those that were approved; `warn` unless given.
+    drift: Option<DriftPolicy>,
     tools: Option<ToolPolicy>,
 }
 
@@ -164,6 +170,15 @@ enum OutputSchema {
     Warn,
     Refuse,
     Off,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "kebab-case")]
+enum DriftPolicy {
+    Off,
+    Warn,
+    RefuseChanged,
+    RefuseUnapproved,
 }
 
 #[derive(ToSchema)]
@@ -320,7 +335,81 @@ struct Tool {
     /// The name under which models see it.
     key: String,
     /// Why it is not offered, when it is not.
-    withheld: Option<String>,
+    withheld: Option<Withheld>,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum Withheld {
+    Denied,
+    Changed,
+    Unapproved,
+}
+
+/// How the tools of a server differ from those that were approved.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+struct Drift {
+    policy: DriftPolicy,
+    /// When something was approved last; `null` while nothing was.
+    approved_at: Option<String>,
+    /// Of all tools as they are (SHA-256): one comparison says whether anything changed.
+    fingerprint: String,
+    /// Names of tools that were not there.
+    added: Vec<String>,
+    /// Names of tools that are gone.
+    removed: Vec<String>,
+    changed: Vec<ChangedTool>,
+}
+
+/// A tool that is not what was approved.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+struct ChangedTool {
+    name: String,
+    severity: Severity,
+    /// The weightiest first.
+    kinds: Vec<ChangeKind>,
+    /// The weightiest first.
+    changes: Vec<Change>,
+    /// The definition that was approved, as the server sent it.
+    #[schema(value_type = Object)]
+    before: (),
+    /// The definition as it is, as the server sent it.
+    #[schema(value_type = Object)]
+    after: (),
+}
+
+/// One change of a tool.
+#[derive(ToSchema)]
+struct Change {
+    kind: ChangeKind,
+    severity: Severity,
+    /// Where in the definition, by names with slashes between them; empty for the whole.
+    path: String,
+    #[schema(value_type = Value)]
+    before: (),
+    #[schema(value_type = Value)]
+    after: (),
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum ChangeKind {
+    Hint,
+    Required,
+    Address,
+    Arguments,
+    Definition,
+    Wording,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum Severity {
+    Low,
+    Medium,
+    High,
 }
 
 /// The server's own prompt, resource or resource template, with its server's id beside its own members.

@@ -55,6 +55,8 @@ fn every_route_is_described_and_nothing_else() {
         ("get", "~/prompts"),
         ("get", "~/resources"),
         ("get", "~/resource-templates"),
+        ("get", "~/servers/{id}/drift"),
+        ("post", "~/servers/{id}/approve"),
         ("get", "~/events"),
         ("post", "~/tools/call"),
         ("post", "~/resources/read"),

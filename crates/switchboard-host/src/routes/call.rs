@@ -131,6 +131,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             request("callTool", "Calls a tool", "ToolRequest").fails(&[
                 Code::Kind(ErrorKind::UnknownTool),
                 Code::Kind(ErrorKind::ToolNotAllowed),
+                Code::Kind(ErrorKind::ToolChanged),
                 Code::Kind(ErrorKind::InvalidArguments),
                 Code::KeyReused,
             ]),

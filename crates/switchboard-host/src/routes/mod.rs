@@ -3,6 +3,7 @@
 mod call;
 mod calls;
 mod catalogue;
+mod drift;
 mod events;
 mod health;
 mod servers;
@@ -16,6 +17,7 @@ use crate::app::App;
 use crate::openapi::Operation;
 
 pub(crate) use call::{CompleteRequest, PromptRequest, ResourceRequest, ToolRequest};
+pub(crate) use drift::ApproveRequest;
 
 /// Where instances live.
 const INSTANCE: &str = "/agents/{agent}/{instance}";
@@ -76,7 +78,7 @@ impl Routes {
 
 /// All of them.
 pub(crate) fn all(routes: Routes) -> Routes {
-    [health::routes, servers::routes, catalogue::routes, events::routes, call::routes, calls::routes]
+    [health::routes, servers::routes, catalogue::routes, drift::routes, events::routes, call::routes, calls::routes]
         .into_iter()
         .fold(routes, |routes, add| add(routes))
 }

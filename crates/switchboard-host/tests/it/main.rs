@@ -5,6 +5,7 @@ mod calls;
 mod catalogue;
 mod checks;
 mod daemon;
+mod drift;
 mod events;
 mod health;
 mod input;

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::drift::Comparison;
 use crate::status::{ListState, ListStates, Warning};
 use crate::wire::model::ListKind;
 use crate::wire::{ListItem, Tool};
@@ -30,12 +31,61 @@ impl<T> Listing<T> {
     }
 }
 
+/// Tools in an order, and by name.
+#[derive(Debug, Default)]
+pub struct ToolSet {
+    tools: Vec<Tool>,
+    /// Places in the list, by name.
+    by_name: HashMap<Box<str>, u32>,
+}
+
+impl ToolSet {
+    /// These tools. A name that stands twice keeps its first place; the others go to `doubled`.
+    pub fn new(mut tools: Vec<Tool>, mut doubled: impl FnMut(&Tool)) -> Self {
+        let mut by_name: HashMap<Box<str>, u32> = HashMap::with_capacity(tools.len());
+        tools.retain(|tool| {
+            let next = u32::try_from(by_name.len()).unwrap_or(u32::MAX);
+            if by_name.contains_key(tool.name()) {
+                doubled(tool);
+                return false;
+            }
+            by_name.insert(tool.name().into(), next);
+            true
+        });
+        Self { tools, by_name }
+    }
+
+    /// The tool of that name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Tool> {
+        self.tools.get(*self.by_name.get(name)? as usize)
+    }
+
+    /// The tools, in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Tool> {
+        self.tools.iter()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tools.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+}
+
 /// What one server offers.
 #[derive(Debug, Clone, Default)]
 pub struct ServerCatalogue {
-    tools: Arc<Listing<Tool>>,
-    /// Places in the list of tools, by name.
-    by_name: Arc<HashMap<Box<str>, u32>>,
+    tools: Arc<ToolSet>,
+    tools_state: ListState,
+    /// How the tools differ from those that were approved.
+    comparison: Arc<Comparison>,
     prompts: Arc<Listing<ListItem>>,
     resources: Arc<Listing<ListItem>>,
     resource_templates: Arc<Listing<ListItem>>,
@@ -45,20 +95,13 @@ pub struct ServerCatalogue {
 
 impl ServerCatalogue {
     /// The same catalogue with other tools. A name that stands twice keeps its first place, with a warning.
-    pub fn set_tools(&mut self, mut listing: Listing<Tool>, mut warnings: Vec<Warning>) {
-        let mut by_name: HashMap<Box<str>, u32> = HashMap::with_capacity(listing.items.len());
-        listing.items.retain(|tool| {
-            let next = u32::try_from(by_name.len()).unwrap_or(u32::MAX);
-            if by_name.contains_key(tool.name()) {
-                let message = "a tool of that name stands twice in the list; the second is left out";
-                warnings.push(Warning::new("duplicate_tool", message, Some(tool.name().to_owned())));
-                return false;
-            }
-            by_name.insert(tool.name().into(), next);
-            true
+    pub fn set_tools(&mut self, listing: Listing<Tool>, mut warnings: Vec<Warning>) {
+        let tools = ToolSet::new(listing.items, |tool| {
+            let message = "a tool of that name stands twice in the list; the second is left out";
+            warnings.push(Warning::new("duplicate_tool", message, Some(tool.name().to_owned())));
         });
-        self.tools = Arc::new(listing);
-        self.by_name = Arc::new(by_name);
+        self.tools = Arc::new(tools);
+        self.tools_state = listing.state;
         self.set_warnings(ListKind::Tools, warnings);
     }
 
@@ -105,13 +148,28 @@ impl ServerCatalogue {
     /// The tools, in the server's order.
     #[must_use]
     pub fn tools(&self) -> &[Tool] {
-        &self.tools.items
+        &self.tools.tools
     }
 
     /// The tool of that name.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&Tool> {
-        self.tools.items.get(*self.by_name.get(name)? as usize)
+        self.tools.get(name)
+    }
+
+    /// The tools as they may be shared with what was approved.
+    pub(super) fn tool_set(&self) -> &Arc<ToolSet> {
+        &self.tools
+    }
+
+    /// How the tools differ from those that were approved, as of the last [`ServerCatalogue::compared`].
+    #[must_use]
+    pub fn comparison(&self) -> &Comparison {
+        &self.comparison
+    }
+
+    pub(super) fn set_comparison(&mut self, comparison: Comparison) {
+        self.comparison = Arc::new(comparison);
     }
 
     /// The prompts, resources or resource templates, in the server's order. Tools have a view of their own.
@@ -129,7 +187,7 @@ impl ServerCatalogue {
     #[must_use]
     pub fn states(&self) -> ListStates {
         ListStates {
-            tools: self.tools.state,
+            tools: self.tools_state,
             prompts: self.prompts.state,
             resources: self.resources.state,
             resource_templates: self.resource_templates.state,

@@ -200,7 +200,7 @@ impl Actor {
         let counts = json!({
             "url": self.shared.spec.target.display(), "tools": found.catalogue.tools().len(),
         });
-        self.shared.catalogue.store(Arc::new(found.catalogue));
+        self.shared.show(&found.catalogue);
         self.emit(EventKind::Discover, counts);
         self.shared.view.send_modify(|view| view.failure = None);
         self.step(Input::Discovered { generation });
@@ -235,7 +235,7 @@ impl Actor {
         }
         self.listing = None;
         if found.failure.is_none() {
-            self.shared.catalogue.store(Arc::new(found.catalogue));
+            self.shared.show(&found.catalogue);
             self.emit(EventKind::ListChanged, json!({ "state": "read" }));
             self.shared.observer.changed(&self.shared.id);
         }

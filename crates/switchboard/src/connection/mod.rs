@@ -7,6 +7,7 @@ mod actor;
 pub(crate) mod backoff;
 mod checks;
 pub(crate) mod discovery;
+mod drift;
 mod failure;
 pub(crate) mod state;
 mod stream;
@@ -261,7 +262,9 @@ impl Connection {
 
     /// What was worked around: in its lists, on its channel, and for models.
     pub(crate) fn warnings(&self) -> Vec<Warning> {
-        let mut warnings: Vec<Warning> = self.catalogue().warnings().cloned().collect();
+        let catalogue = self.catalogue();
+        let mut warnings: Vec<Warning> = catalogue.warnings().cloned().collect();
+        warnings.extend(catalogue.drift_warnings(self.spec().drift));
         if let Some(live) = self.live() {
             warnings.extend(live.session.inbox.warnings());
         }

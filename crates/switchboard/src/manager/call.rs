@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::registry::nearest;
 use crate::catalogue::ServerCatalogue;
+use crate::catalogue::drift::{Withheld, kinds};
 use crate::connection::{Connection, Live};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{CallEnd, EventLog};
@@ -151,6 +152,7 @@ async fn call_tool(connection: &Connection, name: &str, call: &ToolCall) -> Resu
     let mut arguments = arguments(call.arguments.as_ref())?;
     let live = connection.session(time.timeout).await?;
     let catalogue = known_tool(connection, name, time).await?;
+    let catalogue = approved_tool(connection, name, (catalogue, time)).await?;
     let tool = catalogue.tool(name);
     if let (Some(tool), true) = (tool, call.validate) {
         arguments = fitting_arguments(connection, tool, &arguments)?;
@@ -159,7 +161,7 @@ async fn call_tool(connection: &Connection, name: &str, call: &ToolCall) -> Resu
         // The server mirrors other parameters than we know of: its list has changed.
         Err(RequestError::Rpc(rpc)) if rpc.code == HEADER_MISMATCH => {
             connection.discover().await;
-            let catalogue = connection.catalogue();
+            let catalogue = approved_tool(connection, name, (connection.catalogue(), time)).await?;
             request_tool(connection, &live, (name, catalogue.tool(name)), (&arguments, time)).await
         }
         outcome => outcome,
@@ -204,6 +206,46 @@ async fn known_tool(connection: &Connection, name: &str, time: Time) -> Result<A
     let near = nearest(name, catalogue.tools().iter().map(Tool::name));
     let text = format!("has no tool `{}`", name.escape_debug());
     Err(Error::new(ErrorKind::UnknownTool, text).of(connection.id()).with(|data| data.nearest = near))
+}
+
+/// The catalogue, by which the tool is what was approved, where the registration asks for that.
+async fn approved_tool(
+    connection: &Connection,
+    name: &str,
+    (catalogue, time): (Arc<ServerCatalogue>, Time),
+) -> Result<Arc<ServerCatalogue>> {
+    let policy = connection.spec().drift;
+    if !policy.refuses() {
+        return Ok(catalogue);
+    }
+    let catalogue = if catalogue.is_stale() {
+        let end = time.end.min(Instant::now() + time.timeout);
+        timeout_at(end, connection.compared()).await.unwrap_or(catalogue)
+    } else {
+        catalogue
+    };
+    if catalogue.is_stale() {
+        let text = "its tools could not be compared with the approved ones in time";
+        let state = connection.state().as_str();
+        return Err(Error::new(ErrorKind::NotReady, text).with(|data| data.state = Some(state)));
+    }
+    match catalogue.withheld(name, policy) {
+        None => Ok(catalogue),
+        Some(withheld) => Err(refused(name, withheld)),
+    }
+}
+
+/// The error of a call of a tool that is withheld.
+fn refused(name: &str, withheld: Withheld<'_>) -> Error {
+    let name = name.escape_debug();
+    match withheld {
+        Withheld::Unapproved => Error::new(ErrorKind::ToolChanged, format!("the tool `{name}` was never approved")),
+        Withheld::Changed(changes) => {
+            let text = format!("the tool `{name}` changed since it was approved: {}", kinds(changes).join(", "));
+            let changes = Json::of(changes).ok();
+            Error::new(ErrorKind::ToolChanged, text).with(|data| data.changes = changes)
+        }
+    }
 }
 
 async fn request_tool(

@@ -8,10 +8,13 @@ use serde::{Serialize, Serializer};
 
 use super::Inner;
 use super::registry::{Slot, nearest};
+use crate::catalogue::ServerCatalogue;
+use crate::catalogue::drift::Withheld;
 use crate::catalogue::naming::{self, ToolKey};
 use crate::connection::Connection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::ServerId;
+use crate::spec::ServerSpec;
 use crate::status::{Failure, ListStates, ServerStatus, State, clean};
 use crate::wire::model::ListKind;
 use crate::wire::{Json, ListItem, Tool};
@@ -75,7 +78,7 @@ pub struct ToolEntry {
     pub key: ToolKey,
     /// The tool as the server listed it.
     pub tool: Tool,
-    /// Why it is not offered, when it is not: `denied`.
+    /// Why it is not offered, when it is not: `denied`, `changed` or `unapproved`.
     pub withheld: Option<&'static str>,
 }
 
@@ -179,20 +182,29 @@ fn merge(connections: &[Connection]) -> MergedTools {
     let catalogues: Vec<_> = connections.iter().map(|connection| (connection, connection.catalogue())).collect();
     let tools = catalogues.iter().flat_map(|(connection, catalogue)| {
         let policy = &connection.spec().tools;
-        catalogue.tools().iter().map(move |tool| (connection.id(), policy.shown(tool.name()), tool, policy))
+        let known = (connection, &**catalogue);
+        catalogue.tools().iter().map(move |tool| (connection.id(), policy.shown(tool.name()), tool, known))
     });
     let tools: Vec<_> = tools.collect();
     let keys = naming::assign(tools.iter().map(|(id, shown, ..)| (*id, *shown)));
     let entries: Vec<ToolEntry> = tools
         .into_iter()
         .zip(keys)
-        .map(|((id, _, tool, policy), key)| {
-            let withheld = (!policy.allows(tool.name())).then_some("denied");
+        .map(|((id, _, tool, (connection, catalogue)), key)| {
+            let withheld = withheld(connection.spec(), catalogue, tool.name());
             ToolEntry { server: id.clone(), key, tool: tool.clone(), withheld }
         })
         .collect();
     let by_key = entries.iter().enumerate().map(|(index, entry)| (entry.key.clone(), index)).collect();
     MergedTools { tools: entries, by_key }
+}
+
+/// Why a tool is not offered, in one word.
+fn withheld(spec: &ServerSpec, catalogue: &ServerCatalogue, name: &str) -> Option<&'static str> {
+    if !spec.tools.allows(name) {
+        return Some("denied");
+    }
+    catalogue.withheld(name, spec.drift).map(Withheld::word)
 }
 
 impl Inner {

@@ -2,6 +2,7 @@
 
 mod builder;
 pub(crate) mod call;
+mod drift;
 mod entries;
 mod offer;
 mod persist;
@@ -18,12 +19,14 @@ use futures_util::stream::FuturesUnordered;
 
 pub use self::builder::Builder;
 pub use self::call::{CallLimits, CallResult, ToolCall};
+pub use self::drift::{ChangedTool, Drift};
+pub(crate) use self::drift::{approving, drift_of};
 use self::entries::Merged;
 pub(crate) use self::entries::of_connection as status_of;
 pub use self::entries::{Entry, Filter, McpServersState, ToolEntry};
 use self::persist::Persist;
 pub use self::register::{Registered, SettingsPatch};
-use self::registry::{Registry, Slot};
+use self::registry::{Registry, ServerEntry, Slot};
 use crate::catalogue::ToolFormat;
 use crate::connection::{Connection, Surroundings, View};
 use crate::error::{Error, ErrorKind, Result};
@@ -478,8 +481,12 @@ impl Manager {
 
 impl Inner {
     fn connection(&self, id: &ServerId) -> Result<Connection> {
+        self.entry(id).map(|entry| entry.connection.clone())
+    }
+
+    fn entry(&self, id: &ServerId) -> Result<Arc<ServerEntry>> {
         match self.registry.slot(id) {
-            Some(Slot::Server(entry)) => Ok(entry.connection.clone()),
+            Some(Slot::Server(entry)) => Ok(entry),
             Some(Slot::Corrupt(corrupt)) => Err(corrupt.error.clone()),
             None => Err(self.registry.unknown(id.as_str())),
         }

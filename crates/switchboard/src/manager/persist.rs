@@ -6,15 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
-use super::Inner;
 use super::entries::Merged;
 use super::registry::{ServerEntry, Slot};
-use crate::connection::Observer;
+use super::{Inner, restore};
+use crate::catalogue::ServerCatalogue;
+use crate::catalogue::drift::Approval;
+use crate::connection::{Connection, Observer};
 use crate::error::Result;
 use crate::id::ServerId;
 use crate::spec::Target;
 use crate::status::Failure;
-use crate::store::record::{self, CatalogueRecord, EraVerdict, ServerRecord};
+use crate::store::record::{self, ApprovalRecord, CatalogueRecord, EraVerdict, ServerRecord};
 use crate::store::{Expect, Key, StoreError};
 use crate::time::Timestamp;
 use crate::wire::model::ListKind;
@@ -84,7 +86,7 @@ impl Inner {
 
     /// Writes a registration that somebody waits for. Servers in this process are not remembered.
     pub(super) async fn write(&self, entry: &ServerEntry) -> Result<()> {
-        if matches!(entry.connection.spec().target, Target::InProcess(_)) {
+        if !is_remembered(&entry.connection) {
             return Ok(());
         }
         let key = self.record_key(entry.connection.id());
@@ -93,19 +95,63 @@ impl Inner {
         Ok(())
     }
 
+    fn approval_key(&self, id: &ServerId) -> Key {
+        ApprovalRecord::place(&self.instance).key(id.as_str())
+    }
+
+    /// Writes what a person approved.
+    pub(super) async fn write_approval(&self, entry: &ServerEntry, approval: &Approval) -> Result<()> {
+        if is_remembered(&entry.connection) {
+            let (key, record) = (self.approval_key(entry.connection.id()), approval_record(approval));
+            record::write(&*self.store, &key, &record, Expect::Any).await?;
+        }
+        entry.has_approval.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes what was approved because it was the first that the server offered, unless something is approved already.
+    async fn save_first_approval(&self, entry: &Arc<ServerEntry>) -> Result<()> {
+        let connection = &entry.connection;
+        let catalogue = connection.catalogue();
+        let Some(approval) = catalogue.comparison().approval() else { return Ok(()) };
+        // What is removed meanwhile must not come back.
+        let _one_at_a_time = self.registering.lock().await;
+        let is_present = |slot| matches!(slot, Slot::Server(present) if Arc::ptr_eq(&present, entry));
+        if !self.registry.slot(connection.id()).is_some_and(is_present) {
+            return Ok(());
+        }
+        let key = self.approval_key(connection.id());
+        match self.store.put(&key, record::encode(&approval_record(approval))?, Expect::Absent).await {
+            Ok(_) => {}
+            // A person, or another process, was quicker.
+            Err(StoreError::Conflict { .. }) => {
+                let stored = record::read::<ApprovalRecord>(&*self.store, &key).await?;
+                if let Some(Ok(record)) = stored.map(|stored| stored.document) {
+                    connection.approve(&restore::approval_of(&record));
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        entry.has_approval.store(true, Ordering::Release);
+        Ok(())
+    }
+
     /// Removes a server's records.
     pub(super) async fn forget(&self, id: &ServerId) -> Result<()> {
         self.store.delete(&self.record_key(id), Expect::Any).await?;
         self.store.delete(&self.catalogue_key(id), Expect::Any).await?;
+        self.store.delete(&self.approval_key(id), Expect::Any).await?;
         Ok(())
     }
 
     /// Writes what was learned of a server, unless its registration was changed or removed by another process.
-    async fn save(&self, entry: &ServerEntry) -> Result<()> {
+    async fn save(&self, entry: &Arc<ServerEntry>) -> Result<()> {
         let connection = &entry.connection;
-        if !self.remembers || matches!(connection.spec().target, Target::InProcess(_)) {
+        if !self.remembers || !is_remembered(connection) {
             return Ok(());
         }
+        // Looked at now: it counts as stale when the connection is lost while something is written.
+        let catalogue = connection.catalogue();
         let expect = Expect::Version(entry.version.load(Ordering::Acquire));
         let value = record::encode(&record_of(entry))?;
         match self.store.put(&self.record_key(connection.id()), value, expect).await {
@@ -114,14 +160,26 @@ impl Inner {
             Err(StoreError::Conflict { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
         }
-        let catalogue = connection.catalogue();
+        if !entry.has_approval.load(Ordering::Acquire) {
+            self.save_first_approval(entry).await?;
+        }
         if catalogue.is_stale() || !entry.is_new_catalogue(&catalogue) {
             return Ok(());
         }
         let key = self.catalogue_key(connection.id());
-        record::write(&*self.store, &key, &catalogue_of(entry), Expect::Any).await?;
+        record::write(&*self.store, &key, &catalogue_of(connection, &catalogue), Expect::Any).await?;
         Ok(())
     }
+}
+
+/// Whether the server outlives this process. One that lives in it does not.
+fn is_remembered(connection: &Connection) -> bool {
+    !matches!(connection.spec().target, Target::InProcess(_))
+}
+
+fn approval_record(approval: &Approval) -> ApprovalRecord {
+    let tools = approval.tools.iter().map(|tool| tool.json().clone()).collect();
+    ApprovalRecord::new(approval.at.unwrap_or_else(Timestamp::now), tools)
 }
 
 /// What is remembered of a server besides its catalogue.
@@ -137,8 +195,8 @@ fn record_of(entry: &ServerEntry) -> ServerRecord {
 }
 
 /// The last known catalogue.
-fn catalogue_of(entry: &ServerEntry) -> CatalogueRecord {
-    let (catalogue, facts) = (entry.connection.catalogue(), entry.connection.memory().facts);
+fn catalogue_of(connection: &Connection, catalogue: &ServerCatalogue) -> CatalogueRecord {
+    let facts = connection.memory().facts;
     let items = |kind| catalogue.items(kind).iter().map(|item| item.json().clone()).collect();
     let mut record = CatalogueRecord::new("", Timestamp::now());
     record.capabilities = facts.capabilities;

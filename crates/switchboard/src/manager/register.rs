@@ -89,6 +89,9 @@ impl Inner {
             let position = entry.position;
             let renamed = self.make(id.clone(), spec, position, remembered);
             self.write(&renamed).await?;
+            if let Some(approval) = renamed.connection.catalogue().comparison().approval() {
+                self.write_approval(&renamed, approval).await?;
+            }
             self.forget(known.id()).await?;
             self.registry.rename(known.id(), id.clone(), Slot::Server(renamed));
             self.merged.invalidate();

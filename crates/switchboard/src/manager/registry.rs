@@ -1,7 +1,7 @@
 //! Which servers there are, in the order of their registration.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arc_swap::ArcSwapOption;
@@ -29,13 +29,21 @@ pub(super) struct ServerEntry {
     pub(super) position: u64,
     /// The version of its record in the store; 0 when there is none.
     pub(super) version: AtomicU64,
+    /// Whether what is approved of it is known to be stored.
+    pub(super) has_approval: AtomicBool,
     /// The catalogue that was saved last.
     saved: ArcSwapOption<ServerCatalogue>,
 }
 
 impl ServerEntry {
     pub(super) fn new(connection: Connection, position: u64) -> Self {
-        Self { connection, position, version: AtomicU64::new(0), saved: ArcSwapOption::empty() }
+        Self {
+            connection,
+            position,
+            version: AtomicU64::new(0),
+            has_approval: AtomicBool::new(false),
+            saved: ArcSwapOption::empty(),
+        }
     }
 
     /// Whether this catalogue is not the one that was saved last; it counts as saved from now on.

@@ -8,13 +8,14 @@ use super::entries::Merged;
 use super::persist::{self, Persist};
 use super::registry::{CorruptEntry, Registry, Slot};
 use super::{Inner, Manager};
-use crate::catalogue::{Listing, ServerCatalogue};
+use crate::catalogue::drift::Approval;
+use crate::catalogue::{Listing, ServerCatalogue, ToolSet};
 use crate::connection::{Memory, Surroundings};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, chain};
 use crate::id::ServerId;
 use crate::session::ServerFacts;
 use crate::session::lifecycle::Verdict;
-use crate::store::record::{CatalogueRecord, ServerRecord, Stored, read_all, read_servers};
+use crate::store::record::{ApprovalRecord, CatalogueRecord, Corrupt, ServerRecord, Stored, read_all, read_servers};
 use crate::store::{MemoryStore, Prefix, Store};
 use crate::tasks::Tasks;
 use crate::time::Timestamp;
@@ -37,6 +38,9 @@ pub(super) async fn restore(
         // A catalogue that cannot be read is only not shown until the next one is.
         .filter_map(|stored| Some((stored.key.name().to_string(), stored.document.ok()?)))
         .collect();
+    let approvals = read_all::<ApprovalRecord>(&*store, &ApprovalRecord::place(&instance)).await?;
+    let mut approvals: HashMap<String, _> =
+        approvals.into_iter().map(|stored| (stored.key.name(), stored.document)).collect();
     let merged = Merged::default();
     let inner = Arc::new(Inner {
         surroundings: Arc::new(surroundings),
@@ -51,7 +55,8 @@ pub(super) async fn restore(
         is_shut_down: AtomicBool::new(false),
     });
     for (id, stored) in records {
-        let slot = inner.slot_of(&id, stored, catalogues.remove(id.as_str()));
+        let known = (catalogues.remove(id.as_str()), approvals.remove(id.as_str()));
+        let slot = inner.slot_of(&id, stored, known);
         inner.registry.insert(id, slot);
     }
     inner.tasks.spawn(persist::run(inner.persist.clone(), Arc::downgrade(&inner)));
@@ -63,7 +68,7 @@ impl Inner {
         self: &Arc<Self>,
         id: &ServerId,
         stored: Stored<ServerRecord>,
-        catalogue: Option<CatalogueRecord>,
+        (catalogue, approval): (Option<CatalogueRecord>, Option<Result<ApprovalRecord, Corrupt>>),
     ) -> Slot {
         let record = match stored.document {
             Ok(record) => record,
@@ -84,10 +89,12 @@ impl Inner {
         });
         let facts = catalogue.as_ref().map(facts_of).unwrap_or_default();
         let catalogue = catalogue.map(catalogue_of).unwrap_or_default();
+        let (has_approval, catalogue) = (approval.is_some(), compared(id, catalogue, approval));
         let mut spec = record.spec;
         spec.id = Some(id.clone());
         let entry = self.make(id.clone(), spec, record.position, (Memory { verdict, facts }, catalogue));
         entry.version.store(stored.version, Ordering::Release);
+        entry.has_approval.store(has_approval, Ordering::Release);
         Slot::Server(entry)
     }
 }
@@ -118,6 +125,29 @@ fn catalogue_of(record: CatalogueRecord) -> ServerCatalogue {
         }
     }
     catalogue.stale(true)
+}
+
+/// The catalogue compared with what was approved. Where that cannot be read, nothing counts as approved, and nothing is
+/// approved anew before a person looks.
+fn compared(
+    id: &ServerId,
+    catalogue: ServerCatalogue,
+    approval: Option<Result<ApprovalRecord, Corrupt>>,
+) -> ServerCatalogue {
+    let approval = approval.map(|record| match record {
+        Ok(record) => approval_of(&record),
+        Err(corrupt) => {
+            tracing::warn!(server = %id, error = %chain(&corrupt), "what was approved of a server cannot be read");
+            Approval::default()
+        }
+    });
+    catalogue.compared(approval)
+}
+
+/// What a record says was approved.
+pub(super) fn approval_of(record: &ApprovalRecord) -> Approval {
+    let tools = tools_page(&as_result(ListKind::Tools, &record.tools)).map(|page| page.items).unwrap_or_default();
+    Approval { at: Some(record.at), tools: Arc::new(ToolSet::new(tools, |_| {})) }
 }
 
 /// The items in the shape of a page, so that they are read in the same way.

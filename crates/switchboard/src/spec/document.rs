@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EraChoice, Headers, HttpTarget, Inherit, Limits, OutputSchemaPolicy, Retry, ServerSpec, StdioTarget, Target,
-    Timeouts, ToolPolicy, TransportKind,
+    DriftPolicy, EraChoice, Headers, HttpTarget, Inherit, Limits, OutputSchemaPolicy, Retry, ServerSpec, StdioTarget,
+    Target, Timeouts, ToolPolicy, TransportKind,
 };
 use crate::error::{Error, ErrorKind, Problem};
 use crate::id::ServerId;
@@ -52,6 +52,8 @@ pub struct SpecDocument {
     pub era: Option<EraChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<OutputSchemaPolicy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftPolicy>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<ToolPolicy>,
 }
@@ -130,6 +132,7 @@ impl TryFrom<SpecDocument> for ServerSpec {
             capabilities: document.client.and_then(|client| client.capabilities),
             era: document.era.unwrap_or_default(),
             output_schema: document.output_schema.unwrap_or_default(),
+            drift: document.drift.unwrap_or_default(),
             tools: document.tools.unwrap_or_default(),
         };
         problems.extend(spec.problems());
@@ -283,6 +286,7 @@ impl From<ServerSpec> for SpecDocument {
         document.client = spec.capabilities.map(|capabilities| ClientDocument { capabilities: Some(capabilities) });
         document.era = (spec.era != EraChoice::default()).then_some(spec.era);
         document.output_schema = (spec.output_schema != OutputSchemaPolicy::default()).then_some(spec.output_schema);
+        document.drift = (spec.drift != DriftPolicy::default()).then_some(spec.drift);
         document.tools = (spec.tools != ToolPolicy::default()).then_some(spec.tools);
         document
     }
@@ -301,7 +305,7 @@ mod tests {
         let texts = [
             r#"{"name":"github","id":"github","url":"https://h.example/mcp","transport":"streamable-http","headers":[["x-key","v"]]}"#,
             r#"{"name":"files","command":"npx","args":["-y","x"],"env":{"K":"V"},"inheritEnv":["HTTPS_PROXY"],"cwd":"/tmp"}"#,
-            r#"{"name":"t","url":"http://h/","outputSchema":"refuse","tools":{"allow":["search*"],"rename":{"a":"b"}}}"#,
+            r#"{"name":"t","url":"http://h/","outputSchema":"refuse","drift":"refuse-changed","tools":{"allow":["search*"],"rename":{"a":"b"}}}"#,
         ];
         for text in texts {
             assert_eq!(serde_json::to_string(&read(text).unwrap()).unwrap(), text);

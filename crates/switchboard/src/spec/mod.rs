@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use document::SpecDocument;
 pub use glob::Glob;
 pub use headers::Headers;
-pub use settings::{EraChoice, Limits, OutputSchemaPolicy, Retry, Timeouts, ToolPolicy};
+pub use settings::{DriftPolicy, EraChoice, Limits, OutputSchemaPolicy, Retry, Timeouts, ToolPolicy};
 pub use target::{HttpTarget, InProcessTarget, Inherit, StdioTarget, Target, TransportKind};
 
 use crate::error::{Error, Problem, Result};
@@ -58,6 +58,8 @@ pub struct ServerSpec {
     pub era: EraChoice,
     /// What happens to a result that does not fit its tool's output schema.
     pub output_schema: OutputSchemaPolicy,
+    /// What happens when its tools are not those that were approved.
+    pub drift: DriftPolicy,
     /// Which of the server's tools are offered, and under which names.
     pub tools: ToolPolicy,
 }
@@ -108,6 +110,7 @@ impl ServerSpec {
             capabilities: None,
             era: EraChoice::default(),
             output_schema: OutputSchemaPolicy::default(),
+            drift: DriftPolicy::default(),
             tools: ToolPolicy::default(),
         })
     }
@@ -176,6 +179,13 @@ impl ServerSpec {
     #[must_use]
     pub fn era(mut self, era: EraChoice) -> Self {
         self.era = era;
+        self
+    }
+
+    /// The same server, its changed tools treated in that way.
+    #[must_use]
+    pub fn drift(mut self, policy: DriftPolicy) -> Self {
+        self.drift = policy;
         self
     }
 

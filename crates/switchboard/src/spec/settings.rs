@@ -171,6 +171,36 @@ pub enum OutputSchemaPolicy {
     Off,
 }
 
+/// What happens when a server's tools are not those that were approved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum DriftPolicy {
+    /// Nothing; the differences can still be asked for.
+    Off,
+    /// The server gets a warning for each.
+    #[default]
+    Warn,
+    /// Changed tools are withheld, too.
+    RefuseChanged,
+    /// Changed tools and new ones are withheld, the first ones included, until a person approves them.
+    RefuseUnapproved,
+}
+
+impl DriftPolicy {
+    /// Whether some tools may be withheld.
+    #[must_use]
+    pub const fn refuses(self) -> bool {
+        matches!(self, Self::RefuseChanged | Self::RefuseUnapproved)
+    }
+
+    /// Whether what a new server offers counts as approved.
+    #[must_use]
+    pub const fn trusts_the_first(self) -> bool {
+        !matches!(self, Self::RefuseUnapproved)
+    }
+}
+
 /// Which of a server's tools are offered, and under which names. Patterns match the server's own names.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

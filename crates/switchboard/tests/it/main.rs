@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod drift;
+#[cfg(test)]
 mod era;
 #[cfg(test)]
 mod fixture;

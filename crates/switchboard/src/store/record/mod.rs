@@ -4,6 +4,7 @@
 //! to date step by step. A record that cannot be read is a [`Corrupt`] value, never the failure of a whole list: it
 //! costs the one server that it is about.
 
+mod approval;
 mod server;
 
 use std::error::Error as StdError;
@@ -17,6 +18,7 @@ use super::{Entry, Expect, Key, Prefix, Result, Store};
 use crate::error::{Error, ErrorKind};
 use crate::wire::Json;
 
+pub use approval::ApprovalRecord;
 pub use server::{CatalogueRecord, EraVerdict, ServerRecord, SessionRecord, read_servers};
 
 /// Something that is stored as a versioned document.
