@@ -27,6 +27,9 @@ pub(super) async fn run(add: &Add, session: &Session) -> Result<Exit> {
 fn document(add: &Add, settings: &Settings) -> Result<Value, Problem> {
     let mut document = Map::new();
     document.insert("name".into(), add.name.as_str().into());
+    if add.name.trim().is_empty() {
+        return Err(switchboard::Error::invalid("name", "a server needs a name").into());
+    }
     let id = ServerId::parse(add.id.as_deref().unwrap_or(&add.name)).map_err(Problem::from)?;
     document.insert("id".into(), id.as_str().into());
     target(add, settings, &mut document)?;
