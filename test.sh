@@ -34,7 +34,7 @@ install() {
 }
 
 tools() {
-  command -v cargo > /dev/null || { echo "please install Rust first: https://rustup.rs"; return 1; }
+  command -v cargo > /dev/null || { echo "please install Rust first"; return 1; }
   local packages=()
   command -v node > /dev/null && command -v npm > /dev/null || packages+=(nodejs npm)
   command -v python3 > /dev/null && python3 -c 'import venv, ensurepip' 2> /dev/null || packages+=(python3 python3-venv)
