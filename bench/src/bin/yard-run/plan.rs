@@ -26,7 +26,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn new(quick: bool) -> Self {
-        Self { quick, rounds: 3, held: if quick { 1_000 } else { 1_000 }, starts: 20 }
+        Self { quick, rounds: 3, held: 1_000, starts: 20 }
     }
 
     pub fn callers(&self, concurrency: usize) -> Vec<Contestant> {
