@@ -17,7 +17,7 @@ use crate::event::EventKind;
 use crate::session::incoming::{Changed, Inbox};
 use crate::session::lifecycle::{OpenError, Opening, Verdict};
 use crate::session::{Link, Session};
-use crate::spec::Target;
+use crate::spec::{Target, TransportKind};
 use crate::status::State;
 use crate::tasks::OwnedTask;
 use crate::time::Timestamp;
@@ -436,6 +436,7 @@ fn link(shared: &Shared) -> Result<Link, TransportError> {
     let inbox = Arc::new(Inbox::new(shared.id.clone(), surroundings.events.clone()));
     let limit = shared.spec.limits.message_bytes;
     let transport = match &shared.spec.target {
+        Target::Http(target) if target.transport == TransportKind::Sse => return Err(TransportError::NotSpoken),
         Target::Http(target) => {
             let http = HttpTransport::new(surroundings.http.clone(), target, limit, inbox.clone())?;
             Transport::Http(Arc::new(http))

@@ -32,7 +32,10 @@ pub(super) fn of_request(error: &RequestError) -> Failure {
 pub(super) fn of_transport(error: &TransportError) -> Failure {
     match error {
         TransportError::Spawn(error) if !error.may_pass() => Failure::Permanent,
-        TransportError::Closed | TransportError::NotMcp(_) | TransportError::TooLarge { .. } => Failure::Permanent,
+        TransportError::Closed
+        | TransportError::NotMcp(_)
+        | TransportError::TooLarge { .. }
+        | TransportError::NotSpoken => Failure::Permanent,
         _ => Failure::Transient { retry_after: None },
     }
 }

@@ -196,7 +196,8 @@ impl RequestError {
                 TransportError::NotMcp(_)
                 | TransportError::TooLarge { .. }
                 | TransportError::Spawn(_)
-                | TransportError::Closed => false,
+                | TransportError::Closed
+                | TransportError::NotSpoken => false,
             },
         }
     }
@@ -253,6 +254,7 @@ fn outward(error: TransportError, doing: &str) -> Error {
         TransportError::NotMcp(_) => (ErrorKind::ProtocolViolation, None),
         TransportError::TooLarge { .. } => (ErrorKind::TooLarge, Some(true)),
         TransportError::Closed => (ErrorKind::ServerClosed, Some(true)),
+        TransportError::NotSpoken => (ErrorKind::Unsupported, Some(false)),
         TransportError::Status(error) => (status_kind(error), Some(error.status >= 500)),
     };
     let (retry_after, rpc) = match &error {

@@ -99,6 +99,9 @@ pub(crate) enum TransportError {
     /// We closed the connection.
     #[error("the connection was closed")]
     Closed,
+    /// The registration asks for a transport that is not spoken here.
+    #[error("the HTTP+SSE transport of 2024-11-05 is not spoken by this version; register the server with `auto`")]
+    NotSpoken,
 }
 
 /// The cause below a [`TransportError`].
