@@ -38,7 +38,7 @@ async fn bad_registrations_are_refused_before_anything_is_kept() {
         (&["add", "n", "npx"][..], "--"),
         (&["add", "n", "ftp://h/mcp"], "http"),
         (&["add", "n", "https://user:pass@h/mcp"], "Authorization"),
-        (&["add", " ", "http://h/mcp"], "empty"),
+        (&["add", " ", "http://h/mcp"], "needs a name"),
         (&["add", "n", "http://h/mcp", "--header", "Mcp-Session-Id: x"], "protocol"),
         (&["add", "n", "http://h/mcp", "--retry-attempts", "0"], "maxAttempts"),
         (&["add", "n", "--cwd", "/no/such", "--", "x"], "--cwd"),
