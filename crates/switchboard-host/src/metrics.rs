@@ -70,16 +70,7 @@ fn write_instances(text: &mut String, instances: usize) -> std::fmt::Result {
 }
 
 fn write_servers(text: &mut String, states: impl IntoIterator<Item = State>) -> std::fmt::Result {
-    const SHOWN: [State; 7] = [
-        State::Connecting,
-        State::Connected,
-        State::Discovering,
-        State::Ready,
-        State::Authenticating,
-        State::Failed,
-        State::Closed,
-    ];
-    let mut counts = BTreeMap::from(SHOWN.map(|state| (state.as_str(), 0_u64)));
+    let mut counts = BTreeMap::from(State::ALL.map(|state| (state.as_str(), 0_u64)));
     for state in states {
         *counts.entry(state.as_str()).or_default() += 1;
     }

@@ -31,6 +31,17 @@ pub enum State {
 }
 
 impl State {
+    /// Every state, in the order of a connection's life.
+    pub const ALL: [Self; 7] = [
+        Self::Connecting,
+        Self::Connected,
+        Self::Discovering,
+        Self::Ready,
+        Self::Authenticating,
+        Self::Failed,
+        Self::Closed,
+    ];
+
     /// The state in lower case, as it stands in the HTTP API.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -62,17 +73,8 @@ impl FromStr for State {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        const ALL: [State; 7] = [
-            State::Connecting,
-            State::Connected,
-            State::Discovering,
-            State::Ready,
-            State::Authenticating,
-            State::Failed,
-            State::Closed,
-        ];
-        ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
-            Error::invalid("state", format!("`{text}` is not a state: {}", ALL.map(State::as_str).join(", ")))
+        Self::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
+            Error::invalid("state", format!("`{text}` is not a state: {}", Self::ALL.map(State::as_str).join(", ")))
         })
     }
 }

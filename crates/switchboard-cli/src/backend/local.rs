@@ -10,7 +10,7 @@ use switchboard::manager::{Added, CallLimits};
 use switchboard::spec::SpecDocument;
 use switchboard::store::{SqliteStore, Store};
 use switchboard::wire::Json;
-use switchboard::{Filter, Manager, ServerId, ServerSpec, State, ToolCall};
+use switchboard::{Filter, Manager, ServerId, ServerSpec, ToolCall};
 
 use super::events::Feed;
 use super::{CallAnswer, CallRequest, List, Query, Wake};
@@ -83,13 +83,12 @@ pub(crate) fn make_folder(folder: &Path) -> Result<(), Problem> {
 #[derive(Clone)]
 pub(crate) struct Local {
     manager: Manager,
-    wake: Wake,
 }
 
 impl Local {
     /// Answers from `manager`.
-    pub(crate) const fn new(manager: Manager, wake: Wake) -> Self {
-        Self { manager, wake }
+    pub(crate) const fn new(manager: Manager) -> Self {
+        Self { manager }
     }
 
     pub(super) fn servers(&self) -> Result<Json> {
@@ -170,12 +169,9 @@ impl Local {
     /// The ids among `ids` (all, when there are none) of servers that are still connecting.
     pub(crate) fn unsettled(&self, ids: &[String]) -> Vec<String> {
         let is_meant = |id: &str| ids.is_empty() || ids.iter().any(|wanted| wanted == id);
-        // Nobody has closed anything in this short life: what is closed waits for its turn to be woken.
-        let is_settled =
-            |state: State| state.is_settled() && !(state == State::Closed && self.wake == Wake::Everything);
         let registrations = self.manager.registrations().into_iter().map(|(id, _)| id);
         let unsettled = registrations.filter(|id| {
-            is_meant(id.as_str()) && self.manager.status(id).is_ok_and(|status| !is_settled(status.state))
+            is_meant(id.as_str()) && self.manager.status(id).is_ok_and(|status| !status.state.is_settled())
         });
         unsettled.map(|id| id.to_string()).collect()
     }

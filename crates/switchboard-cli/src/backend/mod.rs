@@ -118,7 +118,7 @@ impl Backend {
         if let Some(daemon) = daemon_file::running(&settings.data).await? {
             return Ok(Self::Daemon(Box::new(Client::new(&daemon, &settings.instance))));
         }
-        Ok(Self::Local(Local::new(session.manager(&settings.data, wake).await?, wake)))
+        Ok(Self::Local(Local::new(session.manager(&settings.data, wake).await?)))
     }
 
     /// Whether a daemon answers.

@@ -190,7 +190,7 @@ impl Tour<'_> {
         }
         self.step(&format!("{} servers are remembered", known.len()))?;
         let progress = self.output.progress("connecting");
-        let local = Local::new(manager.clone(), Wake::Everything);
+        let local = Local::new(manager.clone());
         let settled = async {
             while !local.unsettled(&[]).is_empty() {
                 tokio::time::sleep(BETWEEN_LOOKS).await;

@@ -1,6 +1,6 @@
 //! What all servers offer, as one: filtered, keyed, and in the shape that users know.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -215,7 +215,7 @@ impl Inner {
     pub(super) fn tools(&self, filter: &Filter) -> Vec<ToolEntry> {
         let fitting = self.fitting(filter);
         let merged = self.merged_tools();
-        merged.tools.iter().filter(|entry| fitting.contains_key(&entry.server)).cloned().collect()
+        merged.tools.iter().filter(|entry| fitting.contains(&entry.server)).cloned().collect()
     }
 
     pub(super) fn items(&self, kind: ListKind, filter: &Filter) -> Vec<Entry> {
@@ -229,10 +229,10 @@ impl Inner {
         entries.collect()
     }
 
-    fn fitting(&self, filter: &Filter) -> HashMap<ServerId, ()> {
+    fn fitting(&self, filter: &Filter) -> HashSet<ServerId> {
         let connections = self.registry.connections();
         let fitting = connections.iter().filter(|connection| filter.fits(connection));
-        fitting.map(|connection| (connection.id().clone(), ())).collect()
+        fitting.map(|connection| connection.id().clone()).collect()
     }
 
     /// The server and the server's own name of the tool with that key.

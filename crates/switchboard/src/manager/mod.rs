@@ -309,7 +309,7 @@ impl Manager {
         if tokio::time::timeout(grace, drained).await.is_err() {
             tracing::warn!("calls were still under way at shutdown and are given up");
         }
-        self.inner.save_all().await;
+        self.inner.save_marked().await;
         self.close_all().await;
         self.inner.tasks.end(Duration::from_secs(5)).await;
     }

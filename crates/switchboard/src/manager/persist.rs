@@ -1,6 +1,6 @@
 //! Writes what was learned of servers, behind their backs: connections only mark themselves, and one task writes.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -23,7 +23,7 @@ use crate::wire::model::ListKind;
 
 /// Servers whose records must be written.
 pub(super) struct Persist {
-    marked: Mutex<BTreeMap<ServerId, ()>>,
+    marked: Mutex<BTreeSet<ServerId>>,
     /// Held while marked servers are written, so that whoever writes the rest knows what was begun before as written.
     writing: tokio::sync::Mutex<()>,
     wake: Notify,
@@ -37,14 +37,14 @@ impl Persist {
 
     fn take(&self) -> Vec<ServerId> {
         let mut marked = self.marked.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *marked).into_keys().collect()
+        std::mem::take(&mut *marked).into_iter().collect()
     }
 }
 
 impl Observer for Persist {
     fn changed(&self, id: &ServerId) {
         self.merged.invalidate();
-        self.marked.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), ());
+        self.marked.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
         self.wake.notify_one();
     }
 }
@@ -60,7 +60,7 @@ pub(super) async fn run(persist: Arc<Persist>, inner: Weak<Inner>) {
 
 impl Inner {
     /// Writes the records of all servers that changed since the last time.
-    async fn save_marked(&self) {
+    pub(super) async fn save_marked(&self) {
         let _one_at_a_time = self.persist.writing.lock().await;
         for id in self.persist.take() {
             if let Some(Slot::Server(entry)) = self.registry.slot(&id)
@@ -69,11 +69,6 @@ impl Inner {
                 tracing::warn!(server = %id, error = %crate::error::chain(&error), "what was learned of a server could not be saved");
             }
         }
-    }
-
-    /// Writes what has not been written yet.
-    pub(super) async fn save_all(&self) {
-        self.save_marked().await;
     }
 
     fn record_key(&self, id: &ServerId) -> Key {

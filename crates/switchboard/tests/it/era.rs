@@ -4,25 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard::spec::{EraChoice, InProcessTarget, Retry};
-use switchboard::{Client, ErrorKind, ServerSpec, State};
+use switchboard::{ErrorKind, ServerSpec, State};
 use switchboard_testing::{AnswerWith, Context, Era, HttpPeer, HttpReply, Peer, Reply, memory};
 
-use crate::fixture::{client, in_process, over_http, refusal, whole};
+use crate::fixture::{client, everywhere, in_process, over_http, refusal, whole};
 
 /// A legacy server that answers the probe in its own way.
 fn probed(answer: impl Fn(&Value, &Context) -> Reply + Send + Sync + 'static) -> Peer {
     Peer::legacy().tool("echo").on("server/discover", answer)
-}
-
-/// Clients of the peer over HTTP, for either way of answering, and in memory.
-async fn everywhere(peer: &Peer) -> Vec<(Option<HttpPeer>, Client)> {
-    let mut clients = vec![(None, client(in_process(peer)).await)];
-    for mode in [AnswerWith::Json, AnswerWith::Sse] {
-        let server = HttpPeer::start(peer).await.answer_with(mode);
-        let client = client(over_http(&server)).await;
-        clients.push((Some(server), client));
-    }
-    clients
 }
 
 /// Expects the server to be taken for a legacy one after one probe, and to work.

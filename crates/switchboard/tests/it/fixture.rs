@@ -4,7 +4,7 @@ use serde_json::Value;
 use switchboard::spec::{InProcessTarget, Retry};
 use switchboard::wire::Json;
 use switchboard::{Added, CallResult, Client, Error, Manager, ServerId, ServerSpec};
-use switchboard_testing::{HttpPeer, HttpReply, Peer, memory};
+use switchboard_testing::{AnswerWith, HttpPeer, HttpReply, Peer, memory};
 
 pub(crate) fn json(text: &str) -> Json {
     text.parse().unwrap()
@@ -78,4 +78,15 @@ pub(crate) fn names(client: &Client) -> Vec<String> {
 /// The codes of a client's warnings, with the items they are about.
 pub(crate) fn warnings(client: &Client) -> Vec<(String, Option<String>)> {
     client.status().warnings.into_iter().map(|warning| (warning.code, warning.item)).collect()
+}
+
+/// A client of the peer in memory, and one over HTTP for either way of answering. The servers live as long as the list.
+pub(crate) async fn everywhere(peer: &Peer) -> Vec<(Option<HttpPeer>, Client)> {
+    let mut clients = vec![(None, client(in_process(peer)).await)];
+    for mode in [AnswerWith::Json, AnswerWith::Sse] {
+        let server = HttpPeer::start(peer).await.answer_with(mode);
+        let client = client(over_http(&server)).await;
+        clients.push((Some(server), client));
+    }
+    clients
 }

@@ -4,22 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use switchboard::manager::CallLimits;
-use switchboard::{Client, ErrorKind, State, ToolCall};
+use switchboard::{ErrorKind, State, ToolCall};
 use switchboard_testing::{AnswerWith, Gate, HttpPeer, Peer, Reply, Tool};
 use tokio::time::Instant;
 
-use crate::fixture::{client, in_process, over_http, refusal, text, whole};
-
-/// A client of the peer in memory, and one over HTTP for either way of answering. The servers live as long as the list.
-async fn everywhere(peer: &Peer) -> Vec<(Option<HttpPeer>, Client)> {
-    let mut clients = vec![(None, client(in_process(peer)).await)];
-    for mode in [AnswerWith::Json, AnswerWith::Sse] {
-        let server = HttpPeer::start(peer).await.answer_with(mode);
-        let client = client(over_http(&server)).await;
-        clients.push((Some(server), client));
-    }
-    clients
-}
+use crate::fixture::{client, everywhere, in_process, over_http, refusal, text, whole};
 
 #[tokio::test]
 async fn b033_an_id_that_comes_back_as_a_string_is_ours() {

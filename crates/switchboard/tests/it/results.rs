@@ -6,21 +6,10 @@ use switchboard::catalogue::output::{ModelOutput, OutputLimits, OutputPart, for_
 use switchboard::manager::CallLimits;
 use switchboard::spec::OutputSchemaPolicy;
 use switchboard::wire::Json;
-use switchboard::{CallResult, Client, ErrorKind};
-use switchboard_testing::{AnswerWith, HttpPeer, Peer, Prompt, Reply, Tool};
+use switchboard::{CallResult, ErrorKind};
+use switchboard_testing::{HttpPeer, Peer, Prompt, Reply, Tool};
 
-use crate::fixture::{client, in_process, json as parsed, manager, over_http, ready, text, whole};
-
-/// Clients of the peer in memory and over HTTP.
-async fn everywhere(peer: &Peer) -> Vec<(Option<HttpPeer>, Client)> {
-    let mut clients = vec![(None, client(in_process(peer)).await)];
-    for mode in [AnswerWith::Json, AnswerWith::Sse] {
-        let server = HttpPeer::start(peer).await.answer_with(mode);
-        let client = client(over_http(&server)).await;
-        clients.push((Some(server), client));
-    }
-    clients
-}
+use crate::fixture::{client, everywhere, in_process, json as parsed, manager, over_http, ready, text, whole};
 
 fn answers(result: Value) -> Peer {
     Peer::both().tool(Tool::new("t").answers(move |_, _| Reply::result(result.clone())))

@@ -17,7 +17,7 @@ use switchboard::spec::Target;
 use switchboard::{Manager, ServerId, ServerSpec};
 
 use crate::args::Doctor;
-use crate::backend::{Backend, Wake, local::Local};
+use crate::backend::{Backend, local::Local};
 use crate::problem::{Exit, Result};
 use crate::session::Session;
 use steps::Checkup;
@@ -49,7 +49,7 @@ pub(super) async fn run(doctor: &Doctor, session: &Session) -> Result<Exit> {
 async fn chosen(doctor: &Doctor, manager: &Manager) -> Result<Vec<(ServerId, ServerSpec)>> {
     let mut registrations = manager.registrations();
     if let Some(wanted) = &doctor.server {
-        let id = Backend::Local(Local::new(manager.clone(), Wake::Nothing)).servers_view().await?.resolve(wanted)?;
+        let id = Backend::Local(Local::new(manager.clone())).servers_view().await?.resolve(wanted)?;
         registrations.retain(|(other, _)| other.as_str() == id);
     }
     Ok(registrations)
