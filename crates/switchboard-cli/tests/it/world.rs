@@ -155,13 +155,6 @@ pub(crate) fn send(signal: &str, pid: u32) {
     assert!(sent.success());
 }
 
-/// Whether a process is there (Linux).
-pub(crate) fn is_alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // A zombie is dead; its parent has not noticed yet.
-    !stat.is_empty() && !stat.contains(") Z ")
-}
-
 /// The demo server over HTTP, for as long as this lives.
 pub(crate) struct HttpPeer {
     child: Child,
