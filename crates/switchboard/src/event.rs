@@ -79,6 +79,15 @@ pub enum EventKind {
     /// A connection was lost.
     #[serde(rename = "mcp:client:lost")]
     Lost,
+    /// A connection is there again after a loss.
+    #[serde(rename = "mcp:client:reconnect")]
+    Reconnect,
+    /// A session was taken up again after a restart, or opened anew because the server had ended it.
+    #[serde(rename = "mcp:client:session")]
+    Session,
+    /// The stream on which a server speaks unasked was opened, opened again, refused or given up.
+    #[serde(rename = "mcp:client:stream")]
+    Stream,
     /// A connection was closed by us.
     #[serde(rename = "mcp:client:close")]
     Close,
@@ -91,6 +100,9 @@ pub enum EventKind {
     /// The server announced a changed list, or a list was read anew and differs.
     #[serde(rename = "mcp:client:list_changed")]
     ListChanged,
+    /// A resource that was subscribed to has changed.
+    #[serde(rename = "mcp:client:resource_updated")]
+    ResourceUpdated,
     /// Its tools are not those that were approved, in a way that was not known yet.
     #[serde(rename = "mcp:client:drift")]
     Drift,

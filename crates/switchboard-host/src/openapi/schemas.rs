@@ -198,6 +198,7 @@ struct Timeouts {
     max_request_ms: Option<u64>,
     discovery_ms: Option<u64>,
     list_changed_ms: Option<u64>,
+    heartbeat_ms: Option<u64>,
 }
 
 #[derive(ToSchema)]

@@ -10,12 +10,13 @@ use tokio::time::Instant;
 
 use super::discovery::{Discovered, discover};
 use super::state::{Effect, Input, Machine, Phase};
-use super::{Command, Live, Shared, Wish, failure, stream};
+use super::{Command, Live, Shared, Wish, failure, liveness, stream};
 use crate::catalogue::ServerCatalogue;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::event::EventKind;
 use crate::session::incoming::{Changed, Inbox};
 use crate::session::lifecycle::{OpenError, Opening, Verdict};
+use crate::session::request::RequestError;
 use crate::session::{Link, Session};
 use crate::spec::{Target, TransportKind};
 use crate::status::State;
@@ -32,7 +33,8 @@ pub(super) async fn run(shared: Arc<Shared>, commands: mpsc::Receiver<Command>) 
         .as_str()
         .bytes()
         .fold(u64::from(std::process::id()), |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
-    let machine = Machine::new(&shared.spec.retry, seed);
+    let heartbeat = Some(shared.spec.timeouts.heartbeat).filter(|period| !period.is_zero());
+    let machine = Machine::new(&shared.spec.retry, seed).heartbeat(heartbeat);
     let actor = Actor {
         shared,
         machine,
@@ -40,6 +42,8 @@ pub(super) async fn run(shared: Arc<Shared>, commands: mpsc::Receiver<Command>) 
         dial: None,
         listing: None,
         stream: None,
+        probe: None,
+        doubt: None,
         wake_at: None,
         refresh: Refresh::default(),
         is_quiet: false,
@@ -55,6 +59,9 @@ struct Actor {
     /// The discovery or refresh under way.
     listing: Option<OwnedTask>,
     stream: Option<OwnedTask>,
+    probe: Option<OwnedTask>,
+    /// What made it doubtful whether the server is there, while it is probed.
+    doubt: Option<TransportError>,
     wake_at: Option<Instant>,
     refresh: Refresh,
     /// Whether nobody waits for the connect under way.
@@ -75,6 +82,9 @@ enum Outcome {
     NotOpened(u64, Box<OpenError>),
     Discovered(u64, Box<Discovered>),
     Refreshed(u64, Box<Discovered>),
+    Probed(u64, Result<(), Box<RequestError>>),
+    /// The stream on which the server speaks unasked is not to be had, for a reason that says something of the server.
+    StreamLost(u64, Box<TransportError>),
 }
 
 /// What the actor waits for.
@@ -123,9 +133,11 @@ impl Actor {
                 self.is_quiet = false;
                 self.step(Input::Discover);
             }
-            Wish::Suspect(generation) => {
-                let error = TransportError::Lost("a request found the server gone".into());
-                self.broken(generation, error);
+            Wish::Doubt(generation, error) => self.doubted(generation, *error),
+            Wish::Renew(generation) => {
+                let failure = super::state::Failure::SessionGone;
+                let error = Error::new(ErrorKind::ConnectionLost, "the server has ended the session");
+                self.failed(generation, Input::Lost { generation, failure }, error);
             }
             Wish::Close => self.close().await,
         }
@@ -161,6 +173,8 @@ impl Actor {
             }
             Outcome::Discovered(generation, found) => self.discovered(generation, *found),
             Outcome::Refreshed(generation, found) => self.refreshed(generation, *found),
+            Outcome::Probed(generation, outcome) => self.probed(generation, outcome.map_err(|error| *error)),
+            Outcome::StreamLost(generation, error) => self.doubted(generation, *error),
         }
     }
 
@@ -180,9 +194,17 @@ impl Actor {
             "url": self.shared.spec.target.display(), "transport": self.shared.spec.target.transport(), "state": "connected",
             "protocolVersion": session.version,
         });
-        self.stream = Some(OwnedTask::spawn(stream::keep_open(session.clone())));
+        let (stream, sender) = (stream::keep_open(session.clone()), self.outcome_sender.clone());
+        self.stream = Some(OwnedTask::spawn(async move {
+            if let Err(error) = stream.await {
+                let _ = sender.send(Outcome::StreamLost(generation, Box::new(error))).await;
+            }
+        }));
         self.shared.live.store(Some(Arc::new(Live { session, generation })));
         self.emit(EventKind::Connect, payload);
+        if self.machine.is_return() {
+            self.emit(EventKind::Reconnect, json!({ "attempt": self.machine.attempt() }));
+        }
         self.step(Input::Opened { generation });
         self.shared.observer.changed(&self.shared.id);
     }
@@ -208,7 +230,7 @@ impl Actor {
     }
 
     /// Every list failed because the server did not answer: it is not there, or not what it was.
-    fn lists_unreachable(&mut self, generation: u64, error: crate::session::request::RequestError) {
+    fn lists_unreachable(&mut self, generation: u64, error: RequestError) {
         let was_trusted = self.shared.live.load().as_ref().is_some_and(|live| live.session.is_trusted);
         let mut failure = failure::of_request(&error);
         if was_trusted {
@@ -269,6 +291,33 @@ impl Actor {
         self.shared.observer.changed(&self.shared.id);
     }
 
+    /// Something failed so that it is doubtful whether the server is there.
+    fn doubted(&mut self, generation: u64, error: TransportError) {
+        if generation == self.machine.generation() {
+            self.doubt.get_or_insert(error);
+            self.step(Input::Doubted { generation });
+        }
+    }
+
+    fn probed(&mut self, generation: u64, outcome: Result<(), RequestError>) {
+        if generation != self.machine.generation() {
+            return;
+        }
+        let doubt = self.doubt.take();
+        match outcome {
+            Ok(()) => self.step(Input::Answered { generation }),
+            Err(error) => {
+                let failure = failure::of_probe(&error);
+                // What made us ask says more than that there was no answer.
+                let outward = match (doubt, error.needs_sign_in()) {
+                    (Some(doubt), false) => failure::lost_error(doubt),
+                    _ => error.outward("the server does not answer any more"),
+                };
+                self.failed(generation, Input::Lost { generation, failure }, outward);
+            }
+        }
+    }
+
     fn list_changed(&mut self, changed: Changed) {
         self.emit(EventKind::ListChanged, json!({ "state": "announced" }));
         let pending = self.refresh.pending.map_or(changed, |pending| pending.and(changed));
@@ -316,6 +365,7 @@ impl Actor {
                     self.refresh = Refresh::default();
                     self.list(generation, Changed::ALL, Outcome::Discovered);
                 }
+                Effect::Probe(generation) => self.probe(generation),
                 Effect::HangUp => self.hang_up(),
                 Effect::WakeAt(moment) => self.wake_at = Some(Instant::from_std(moment)),
                 Effect::Sleep => self.wake_at = None,
@@ -366,10 +416,21 @@ impl Actor {
         }));
     }
 
+    fn probe(&mut self, generation: u64) {
+        let Some(live) = self.shared.live.load_full() else { return };
+        let (limit, sender) = (self.shared.spec.timeouts.probe, self.outcome_sender.clone());
+        self.probe = Some(OwnedTask::spawn(async move {
+            let outcome = liveness::probe(&live.session, limit).await.map_err(Box::new);
+            let _ = sender.send(Outcome::Probed(generation, outcome)).await;
+        }));
+    }
+
     fn hang_up(&mut self) {
         self.dial = None;
         self.listing = None;
         self.stream = None;
+        self.probe = None;
+        self.doubt = None;
         self.refresh = Refresh::default();
         // What the last calls still hold ends with them.
         self.shared.live.store(None);

@@ -21,6 +21,8 @@ pub(super) fn of_open(error: &OpenError) -> Failure {
 pub(super) fn of_request(error: &RequestError) -> Failure {
     if error.needs_sign_in() {
         Failure::SignIn
+    } else if matches!(error, RequestError::Transport(TransportError::SessionGone(_))) {
+        Failure::SessionGone
     } else if error.is_transient() {
         Failure::Transient { retry_after: error.retry_after() }
     } else {
@@ -28,9 +30,20 @@ pub(super) fn of_request(error: &RequestError) -> Failure {
     }
 }
 
+/// What a probe without an answer means: the server is gone, whatever it was that said so.
+pub(super) fn of_probe(error: &RequestError) -> Failure {
+    match of_request(error) {
+        Failure::Permanent => Failure::Transient { retry_after: None },
+        failure => failure,
+    }
+}
+
 /// What a broken transport means for the next attempt.
 pub(super) fn of_transport(error: &TransportError) -> Failure {
     match error {
+        TransportError::SessionGone(_) => Failure::SessionGone,
+        TransportError::Status(error) if error.status == 401 => Failure::SignIn,
+        TransportError::Status(error) => Failure::Transient { retry_after: error.retry_after },
         TransportError::Spawn(error) if !error.may_pass() => Failure::Permanent,
         TransportError::Closed
         | TransportError::NotMcp(_)

@@ -9,6 +9,7 @@ mod checks;
 pub(crate) mod discovery;
 mod drift;
 mod failure;
+mod liveness;
 pub(crate) mod state;
 mod stream;
 
@@ -31,8 +32,8 @@ use crate::spec::ServerSpec;
 use crate::status::{State, Warning};
 use crate::tasks::OwnedTask;
 use crate::time::Timestamp;
-use crate::transport::HttpClient;
 use crate::transport::command::Environment;
+use crate::transport::{HttpClient, TransportError};
 
 /// Commands that wait for the task.
 const COMMANDS: usize = 32;
@@ -115,7 +116,7 @@ struct Command {
     begun: Option<oneshot::Sender<()>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Wish {
     /// Open it; `quiet`: nobody waits for it.
     Connect { lists: bool, quiet: bool },
@@ -125,8 +126,10 @@ enum Wish {
     Discover,
     /// Close it.
     Close,
-    /// A request found the server gone in that generation.
-    Suspect(u64),
+    /// A request failed in that generation in a way that makes it doubtful whether the server is there.
+    Doubt(u64, Box<TransportError>),
+    /// A request found the session gone in that generation.
+    Renew(u64),
 }
 
 impl Connection {
@@ -286,10 +289,23 @@ impl Connection {
         &self.shared.checks
     }
 
-    /// Tells the task that a request found the server gone.
-    pub(crate) fn suspect(&self, generation: u64) {
+    /// Tells the task that a request failed so that it is doubtful whether the server is there. It is probed, and the
+    /// connection counts as lost, with this error, when it is not.
+    pub(crate) fn doubt(&self, generation: u64, error: TransportError) {
         // When the queue is full, the task has more telling news already.
-        let _ = self.commands.try_send(Command { wish: Wish::Suspect(generation), begun: None });
+        let _ = self.commands.try_send(Command { wish: Wish::Doubt(generation, Box::new(error)), begun: None });
+    }
+
+    /// The session after that of `generation`, which the server has ended: however many ask, one is opened. Waits for it
+    /// for up to `patience`.
+    ///
+    /// Cancel safety: dropping the future stops waiting; the connect goes on.
+    ///
+    /// # Errors
+    /// As [`Connection::session`].
+    pub(crate) async fn renewed(&self, generation: u64, patience: Duration) -> Result<Arc<Live>> {
+        self.wish(Wish::Renew(generation)).await;
+        self.session(patience).await
     }
 
     async fn wish(&self, wish: Wish) {

@@ -84,6 +84,16 @@ pub(crate) enum Input {
         /// What kind of failure it was.
         failure: Failure,
     },
+    /// Something suggests that the server is not there any more.
+    Doubted {
+        /// In which life.
+        generation: u64,
+    },
+    /// A probe ended: the server is there. One that found it gone is a loss.
+    Answered {
+        /// In which life.
+        generation: u64,
+    },
     /// The moment that was waited for has come.
     Due,
 }
@@ -100,6 +110,8 @@ pub(crate) enum Failure {
     Permanent,
     /// A person must sign in.
     SignIn,
+    /// The server is there, but has ended the session: a new one is opened at once.
+    SessionGone,
 }
 
 /// What is to be done.
@@ -109,6 +121,8 @@ pub(crate) enum Effect {
     Dial(u64),
     /// Read the lists; the outcome carries this generation. A discovery under way is abandoned.
     Discover(u64),
+    /// Ask the server whether it is there; the outcome carries this generation.
+    Probe(u64),
     /// Abandon what is under way and close the connection.
     HangUp,
     /// Say when this moment has come, instead of any earlier one asked for.
@@ -142,7 +156,13 @@ pub(crate) struct Machine {
     opened: Option<Instant>,
     /// Whether the lists are wanted as soon as it is open.
     lists: bool,
+    /// Whether a probe is under way.
+    is_probing: bool,
+    /// When the server is to be probed next without a reason.
+    beat: Option<Instant>,
     connect: Ladder,
+    /// How long after the last probe the server is probed without a reason.
+    heartbeat: Option<Duration>,
     random: fastrand::Rng,
 }
 
@@ -157,9 +177,23 @@ impl Machine {
             rounds: 0,
             opened: None,
             lists: false,
+            is_probing: false,
+            beat: None,
             connect: Ladder::connect(retry),
+            heartbeat: None,
             random: fastrand::Rng::with_seed(seed),
         }
+    }
+
+    /// The same machine, which has the server probed whenever nothing was heard of a probe for `period`.
+    pub(crate) fn heartbeat(mut self, period: Option<Duration>) -> Self {
+        self.heartbeat = period;
+        self
+    }
+
+    /// Whether the connection is, or comes, back after a loss.
+    pub(crate) fn is_return(&self) -> bool {
+        self.climb == Climb::Reconnect
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -199,6 +233,12 @@ impl Machine {
         }
     }
 
+    /// The moment that is waited for.
+    #[cfg(test)]
+    fn next_moment(&self) -> Option<Instant> {
+        self.next_attempt().or(self.beat)
+    }
+
     /// Takes in what happened, at the moment `now`.
     pub(crate) fn step(mut self, input: Input, now: Instant) -> (Self, Vec<Effect>) {
         let effects = match input {
@@ -211,10 +251,15 @@ impl Machine {
             Input::NotOpened { generation, failure } if self.is_present(generation) => self.not_opened(failure, now),
             Input::Discovered { generation } if self.is_present(generation) => self.discovered(),
             Input::Lost { generation, failure } if self.is_present(generation) => self.lost(failure, now),
+            Input::Doubted { generation } if self.is_present(generation) => self.probe(),
+            Input::Answered { generation } if self.is_present(generation) => self.answered(now),
             // Of an earlier life.
-            Input::Opened { .. } | Input::NotOpened { .. } | Input::Discovered { .. } | Input::Lost { .. } => {
-                Vec::new()
-            }
+            Input::Opened { .. }
+            | Input::NotOpened { .. }
+            | Input::Discovered { .. }
+            | Input::Lost { .. }
+            | Input::Doubted { .. }
+            | Input::Answered { .. } => Vec::new(),
         };
         (self, effects)
     }
@@ -262,6 +307,7 @@ impl Machine {
         let was_closed = self.phase == Phase::Closed;
         self.phase = Phase::Closed;
         self.generation += 1;
+        (self.is_probing, self.beat) = (false, None);
         self.opened = None;
         self.attempt = 0;
         self.rounds = 0;
@@ -273,6 +319,7 @@ impl Machine {
         match self.phase {
             Phase::Waiting { until } if now >= until => self.dial(self.climb, self.attempt + 1),
             Phase::Failed { until, .. } if now >= until => self.dial(Climb::Revive, 1),
+            _ if self.is_open() && self.beat.is_some_and(|beat| now >= beat) => self.probe(),
             // The moment of an earlier wait.
             _ => Vec::new(),
         }
@@ -284,7 +331,39 @@ impl Machine {
         }
         self.opened = Some(now);
         self.phase = Phase::Connected;
-        if self.lists { self.begin_discovery() } else { Vec::new() }
+        let mut effects = self.arm(now);
+        if self.lists {
+            effects.extend(self.begin_discovery());
+        }
+        effects
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Connected | Phase::Discovering { .. } | Phase::Ready)
+    }
+
+    /// One probe at a time, whatever the reasons.
+    fn probe(&mut self) -> Vec<Effect> {
+        if self.is_probing || !self.is_open() {
+            return Vec::new();
+        }
+        self.is_probing = true;
+        let had_beat = self.beat.take().is_some();
+        let sleep = had_beat.then_some(Effect::Sleep);
+        sleep.into_iter().chain([Effect::Probe(self.generation)]).collect()
+    }
+
+    fn answered(&mut self, now: Instant) -> Vec<Effect> {
+        if !std::mem::take(&mut self.is_probing) {
+            return Vec::new();
+        }
+        self.arm(now)
+    }
+
+    /// Waits for the next heartbeat, where there is one.
+    fn arm(&mut self, now: Instant) -> Vec<Effect> {
+        self.beat = self.heartbeat.map(|period| now + period);
+        self.beat.map(Effect::WakeAt).into_iter().collect()
     }
 
     fn not_opened(&mut self, failure: Failure, now: Instant) -> Vec<Effect> {
@@ -302,7 +381,7 @@ impl Machine {
     }
 
     fn lost(&mut self, failure: Failure, now: Instant) -> Vec<Effect> {
-        if !matches!(self.phase, Phase::Connected | Phase::Discovering { .. } | Phase::Ready) {
+        if !self.is_open() {
             return Vec::new();
         }
         let has_held = self.opened.take().is_some_and(|opened| now >= opened + PROVEN);
@@ -312,13 +391,20 @@ impl Machine {
         }
         self.climb = Climb::Reconnect;
         let mut effects = vec![Effect::HangUp];
-        effects.extend(self.after_failure(failure, now));
+        // A server that ends each session at once gets the ladder like any other.
+        effects.extend(if failure == Failure::SessionGone && self.attempt == 0 {
+            self.dial(Climb::Reconnect, 1)
+        } else {
+            self.after_failure(failure, now)
+        });
         effects
     }
 
     /// The next wait, or the end of the ladder. Until the next dial nothing of this life matters any more.
     fn after_failure(&mut self, failure: Failure, now: Instant) -> Vec<Effect> {
         self.generation += 1;
+        (self.is_probing, self.beat) = (false, None);
+        let failure = if failure == Failure::SessionGone { Failure::Transient { retry_after: None } } else { failure };
         let ladder = match self.climb {
             Climb::Connect => self.connect.clone(),
             Climb::Reconnect => Ladder::reconnect(),
@@ -335,7 +421,7 @@ impl Machine {
                 self.phase = Phase::Waiting { until };
                 vec![Effect::WakeAt(until)]
             }
-            Failure::Transient { .. } | Failure::Permanent => {
+            Failure::Transient { .. } | Failure::Permanent | Failure::SessionGone => {
                 self.rounds = self.rounds.saturating_add(1);
                 let until = now + Ladder::revive().delay(self.rounds, &mut self.random);
                 self.phase = Phase::Failed { since: now, until };
@@ -348,6 +434,7 @@ impl Machine {
         self.climb = climb;
         self.attempt = attempt;
         self.generation += 1;
+        (self.is_probing, self.beat) = (false, None);
         self.phase = Phase::Dialing;
         vec![Effect::Sleep, Effect::Dial(self.generation)]
     }

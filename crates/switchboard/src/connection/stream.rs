@@ -15,8 +15,11 @@ use crate::wire::Era;
 const PROVEN: Duration = Duration::from_secs(5);
 
 /// Opens the stream, and again whenever it ends, until it is refused or ends too often in a row.
-pub(super) async fn keep_open(session: Arc<Session>) {
-    let (Transport::Http(http), Era::Legacy) = (&session.transport, session.era) else { return };
+///
+/// # Errors
+/// When its end makes it doubtful whether the server is there.
+pub(super) async fn keep_open(session: Arc<Session>) -> Result<(), TransportError> {
+    let (Transport::Http(http), Era::Legacy) = (&session.transport, session.era) else { return Ok(()) };
     let ladder = Ladder::reconnect();
     let mut random = fastrand::Rng::new();
     let mut last_event_id: Option<String> = None;
@@ -34,7 +37,7 @@ pub(super) async fn keep_open(session: Arc<Session>) {
             }
             Err(error) if is_refusal(&error) => {
                 tracing::debug!(%error, "the server offers no stream of its own");
-                return;
+                return Ok(());
             }
             Err(error) => tracing::debug!(%error, "the server's stream broke"),
         }
@@ -42,6 +45,7 @@ pub(super) async fn keep_open(session: Arc<Session>) {
         tokio::time::sleep(wait.unwrap_or_else(|| ladder.delay(failures, &mut random))).await;
     }
     tracing::debug!("the server's stream ends too often; it is left closed");
+    Ok(())
 }
 
 /// Whether the server says that it has no such stream.

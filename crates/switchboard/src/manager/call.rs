@@ -289,8 +289,9 @@ async fn permitted(
 
 /// The error as the caller sees it; a server that was found gone is told to its task.
 fn told(connection: &Connection, live: &Live, error: RequestError, name: &str) -> Error {
-    if matches!(error, RequestError::Transport(TransportError::Connect(_))) {
-        connection.suspect(live.generation);
+    if let RequestError::Transport(TransportError::Connect(_) | TransportError::Lost(_)) = &error {
+        let what = TransportError::Lost(crate::error::chain(&error).into());
+        connection.doubt(live.generation, what);
     }
     error.outward(&format!("`{name}` failed"))
 }

@@ -190,7 +190,10 @@ impl RequestError {
             Self::Rpc(_) | Self::Refused(_) => false,
             Self::Timeout { .. } | Self::NoTurn { .. } => true,
             Self::Transport(error) => match error {
-                TransportError::Connect(_) | TransportError::Lost(_) | TransportError::Exited(_) => true,
+                TransportError::Connect(_)
+                | TransportError::Lost(_)
+                | TransportError::Exited(_)
+                | TransportError::SessionGone(_) => true,
                 TransportError::Status(error) => matches!(error.status, 408 | 425 | 429 | 500..=599),
                 TransportError::NoAnswer(_) => true,
                 TransportError::NotMcp(_)
@@ -251,6 +254,7 @@ fn outward(error: TransportError, doing: &str) -> Error {
         TransportError::Connect(_) | TransportError::Spawn(_) => (ErrorKind::ConnectFailed, Some(false)),
         TransportError::Lost(_) | TransportError::NoAnswer(_) => (ErrorKind::ConnectionLost, Some(true)),
         TransportError::Exited(_) => (ErrorKind::ConnectionLost, Some(true)),
+        TransportError::SessionGone(_) => (ErrorKind::ConnectionLost, Some(false)),
         TransportError::NotMcp(_) => (ErrorKind::ProtocolViolation, None),
         TransportError::TooLarge { .. } => (ErrorKind::TooLarge, Some(true)),
         TransportError::Closed => (ErrorKind::ServerClosed, Some(true)),

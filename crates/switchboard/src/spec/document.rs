@@ -85,6 +85,7 @@ pub struct TimeoutsDocument {
     pub max_request_ms: Option<u64>,
     pub discovery_ms: Option<u64>,
     pub list_changed_ms: Option<u64>,
+    pub heartbeat_ms: Option<u64>,
 }
 
 /// The members of `limits`.
@@ -229,6 +230,7 @@ fn timeouts(document: Option<TimeoutsDocument>, default: Timeouts) -> Timeouts {
         max_request: millis(document.max_request_ms, default.max_request.max(request)),
         discovery: millis(document.discovery_ms, default.discovery),
         list_changed: millis(document.list_changed_ms, default.list_changed),
+        heartbeat: millis(document.heartbeat_ms, default.heartbeat),
     }
 }
 
@@ -277,6 +279,7 @@ impl From<ServerSpec> for SpecDocument {
             max_request_ms: as_millis(spec.timeouts.max_request),
             discovery_ms: as_millis(spec.timeouts.discovery),
             list_changed_ms: as_millis(spec.timeouts.list_changed),
+            heartbeat_ms: as_millis(spec.timeouts.heartbeat),
         });
         document.limits = (spec.limits != Limits::default()).then_some(LimitsDocument {
             message_bytes: Some(spec.limits.message_bytes),

@@ -62,6 +62,8 @@ pub struct Timeouts {
     pub discovery: Duration,
     /// The wait that gathers a burst of change notices into one refresh.
     pub list_changed: Duration,
+    /// How long after the last probe a server is asked whether it is there; zero: only when something is odd.
+    pub heartbeat: Duration,
 }
 
 impl Default for Timeouts {
@@ -73,6 +75,7 @@ impl Default for Timeouts {
             max_request: Duration::from_secs(600),
             discovery: Duration::from_secs(30),
             list_changed: Duration::from_millis(300),
+            heartbeat: Duration::ZERO,
         }
     }
 }
@@ -103,6 +106,11 @@ impl Timeouts {
         }
         if self.list_changed > Duration::from_secs(60) {
             problems.push(Problem::new("timeouts/listChangedMs", "must be a minute at most"));
+        }
+        if !self.heartbeat.is_zero()
+            && !(Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&self.heartbeat)
+        {
+            problems.push(Problem::new("timeouts/heartbeatMs", "must be 0, or from a second to a day"));
         }
         if self.request > self.max_request {
             problems.push(Problem::new("timeouts/requestMs", "may not be longer than `maxRequestMs`"));

@@ -3,6 +3,7 @@
 //! Sources: specification 2026-07-28 and 2025-11-25, "Streamable HTTP".
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
@@ -21,7 +22,7 @@ use super::sse::EventStream;
 use super::{Answer, Dialect, Outgoing, Receiver, StatusError, TransportError};
 use crate::spec::HttpTarget;
 use crate::tasks::Tasks;
-use crate::wire::{Message, meta};
+use crate::wire::{Message, message, meta};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -67,6 +68,8 @@ pub(crate) struct HttpTransport {
     base: HeaderMap,
     /// Given by the server's answer to `initialize`, if at all.
     session: OnceLock<HeaderValue>,
+    /// Whether the server has ended that session. Its id is not sent again then.
+    is_gone: AtomicBool,
     /// The limit of one message, in bytes.
     limit: usize,
     receiver: Arc<dyn Receiver>,
@@ -109,8 +112,8 @@ impl HttpTransport {
         base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         base.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_CODINGS));
-        let session = OnceLock::new();
-        Ok(Self { client, url: target.url.clone(), uri, base, session, limit, receiver, tasks: Tasks::new() })
+        let (session, is_gone) = (OnceLock::new(), AtomicBool::new(false));
+        Ok(Self { client, url: target.url.clone(), uri, base, session, is_gone, limit, receiver, tasks: Tasks::new() })
     }
 
     pub(crate) async fn request(self: &Arc<Self>, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
@@ -132,11 +135,14 @@ impl HttpTransport {
             self.tasks.spawn(drain(response));
             return Ok(());
         }
-        Err(status_error(response).await)
+        Err(self.refusal(dialect, response).await)
     }
 
     /// Sends a notification without waiting.
     pub(super) fn notify_soon(self: &Arc<Self>, dialect: Dialect, body: Bytes) {
+        if self.is_gone.load(Ordering::Acquire) {
+            return;
+        }
         let this = self.clone();
         self.tasks.spawn(async move {
             match tokio::time::timeout(UNASKED_LIMIT, this.notify(dialect, body)).await {
@@ -198,7 +204,7 @@ impl HttpTransport {
 
     /// Ends the session with a DELETE, when there is one, and all that still runs.
     pub(super) async fn close(&self) {
-        if self.session.get().is_some() {
+        if self.session.get().is_some() && !self.is_gone.load(Ordering::Acquire) {
             let headers = || {
                 let mut headers = self.dialect_headers(Dialect::Handshake);
                 headers.remove(CONTENT_TYPE);
@@ -274,7 +280,7 @@ impl HttpTransport {
     ) -> Result<Answer, TransportError> {
         let status = response.status();
         if !status.is_success() {
-            return match status_error(response).await {
+            return match self.refusal(outgoing.dialect, response).await {
                 // A modern server says what is wrong in JSON-RPC, whatever the status.
                 TransportError::Status(error) if error.rpc.is_some() && !is_refusal(status) => {
                     Ok(Err(take_rpc(*error)))
@@ -290,6 +296,19 @@ impl HttpTransport {
                 let text = body.collect(self.limit).await?;
                 self.read_body(outgoing, &text, media_type, status)
             }
+        }
+    }
+
+    /// What an answer that is no success means; it may be that the session is gone.
+    async fn refusal(&self, dialect: Dialect, response: Response<Incoming>) -> TransportError {
+        match status_error(response).await {
+            TransportError::Status(error)
+                if matches!(dialect, Dialect::Legacy(_)) && self.session.get().is_some() && ends_session(&error) =>
+            {
+                self.is_gone.store(true, Ordering::Release);
+                TransportError::SessionGone(error)
+            }
+            error => error,
         }
     }
 
@@ -409,6 +428,20 @@ fn is_refusal(status: StatusCode) -> bool {
     matches!(status.as_u16(), 401 | 403 | 429) || status.is_server_error()
 }
 
+/// Whether the answer to a request in a session says that there is no such session. That is 404 (specification 2025-11-25,
+/// "Session Management"), unless it names our request or says what is wrong with it; many servers say it with 400 and
+/// an error of their own that answers no request.
+fn ends_session(error: &StatusError) -> bool {
+    let is_about_the_request =
+        error.rpc.as_ref().is_some_and(|rpc| matches!(rpc.code, message::METHOD_NOT_FOUND | message::INVALID_PARAMS));
+    let is_of_the_server = error.rpc.as_ref().is_some_and(|rpc| (-32_099..=-32_000).contains(&rpc.code));
+    match error.status {
+        404 => !is_about_the_request,
+        400 => is_of_the_server && !error.has_id,
+        _ => false,
+    }
+}
+
 fn take_rpc(error: StatusError) -> crate::error::RpcError {
     // Asked for only when it is there.
     error.rpc.unwrap_or_else(|| crate::error::RpcError::new(i64::from(error.status), error.excerpt, None))
@@ -457,12 +490,12 @@ async fn status_error(response: Response<Incoming>) -> TransportError {
         Ok(body) => body.head(ERROR_BODY).await,
         Err(_) => Bytes::new(),
     };
-    let rpc = match Message::parse(&text) {
-        Ok(Message::Response { outcome: Err(rpc), .. }) if has_rpc_shape(&text) => Some(rpc),
-        _ => None,
+    let (rpc, has_id) = match Message::parse(&text) {
+        Ok(Message::Response { id, outcome: Err(rpc) }) if has_rpc_shape(&text) => (Some(rpc), id.is_some()),
+        _ => (None, false),
     };
     let status = parts.status.as_u16();
-    TransportError::Status(Box::new(StatusError { status, rpc, retry_after, excerpt: excerpt(&text) }))
+    TransportError::Status(Box::new(StatusError { status, rpc, has_id, retry_after, excerpt: excerpt(&text) }))
 }
 
 /// Many servers answer `{"error": "text"}` without meaning JSON-RPC.

@@ -78,6 +78,9 @@ pub(crate) enum TransportError {
     /// The server answered with an HTTP status that is no success.
     #[error("{0}")]
     Status(Box<StatusError>),
+    /// The server does not know the session any more; the request was refused, so it has not run.
+    #[error("the server has ended the session")]
+    SessionGone(#[source] Box<StatusError>),
     /// The server took the request and ended without an answer to it.
     #[error("the server ended {0} without an answer")]
     NoAnswer(&'static str),
@@ -188,30 +191,31 @@ impl SpawnError {
 }
 
 /// An HTTP answer that is no success.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, thiserror::Error)]
+#[error("{}", self.text())]
 pub(crate) struct StatusError {
     /// The HTTP status code.
     pub(crate) status: u16,
     /// The JSON-RPC error in the body, when there was one.
     pub(crate) rpc: Option<RpcError>,
+    /// Whether that error names a request as the one it answers.
+    pub(crate) has_id: bool,
     /// How long the server asked us to wait.
     pub(crate) retry_after: Option<Duration>,
     /// The first text of the body, cleaned and cut.
     pub(crate) excerpt: String,
 }
 
-impl std::fmt::Display for StatusError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl StatusError {
+    fn text(&self) -> String {
         let reason = ::http::StatusCode::from_u16(self.status).ok().and_then(|status| status.canonical_reason());
-        write!(f, "the server answered with HTTP {}", self.status)?;
-        if let Some(reason) = reason {
-            write!(f, " {reason}")?;
-        }
-        match (&self.rpc, self.excerpt.is_empty()) {
-            (Some(rpc), _) => write!(f, ": error {}: {}", rpc.code, rpc.message),
-            (None, false) => write!(f, ": {}", self.excerpt),
-            (None, true) => Ok(()),
-        }
+        let reason = reason.map(|reason| format!(" {reason}")).unwrap_or_default();
+        let said = match (&self.rpc, self.excerpt.is_empty()) {
+            (Some(rpc), _) => format!(": error {}: {}", rpc.code, rpc.message),
+            (None, false) => format!(": {}", self.excerpt),
+            (None, true) => String::new(),
+        };
+        format!("the server answered with HTTP {}{reason}{said}", self.status)
     }
 }
 

@@ -12,6 +12,8 @@ use crate::error::RpcError;
 
 /// The JSON-RPC code for a method that the receiver does not have.
 pub const METHOD_NOT_FOUND: i64 = -32601;
+/// The parameters are not what the method takes.
+pub const INVALID_PARAMS: i64 = -32602;
 /// The JSON-RPC code for an internal error, also used for errors that came without a code.
 pub const INTERNAL_ERROR: i64 = -32603;
 /// MCP 2026-07-28: the HTTP headers do not match the body.

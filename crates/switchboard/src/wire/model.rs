@@ -144,6 +144,9 @@ pub enum ListKind {
 }
 
 impl ListKind {
+    /// Every list.
+    pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::ResourceTemplates];
+
     /// The method that lists them.
     #[must_use]
     pub const fn method(self) -> &'static str {

@@ -232,6 +232,7 @@ struct World {
     dialing: Option<u64>,
     is_open: bool,
     discovering: Option<u64>,
+    probing: Option<u64>,
     timer: Option<Instant>,
 }
 
@@ -248,10 +249,16 @@ impl World {
                     assert!(self.is_open, "lists are asked for without a connection");
                     self.discovering = Some(generation);
                 }
+                Effect::Probe(generation) => {
+                    assert!(self.is_open, "a server is probed without a connection");
+                    assert_eq!(self.probing, None, "two probes at once");
+                    self.probing = Some(generation);
+                }
                 Effect::HangUp => {
                     self.is_open = false;
                     self.dialing = None;
                     self.discovering = None;
+                    self.probing = None;
                 }
                 Effect::WakeAt(moment) => self.timer = Some(moment),
                 Effect::Sleep => self.timer = None,
@@ -264,16 +271,18 @@ impl World {
 fn under_random_inputs_the_invariants_hold() {
     let mut random = fastrand::Rng::with_seed(11);
     let mut life = Life::new(3);
+    life.machine = life.machine.heartbeat(Some(Duration::from_secs(5)));
     let mut world = World::default();
     for _ in 0..100_000 {
         life.now += Duration::from_millis(random.u64(0..2000));
         let generation = life.generation();
-        let failure = match random.u8(0..3) {
+        let failure = match random.u8(0..4) {
             0 => Failure::Permanent,
             1 => Failure::SignIn,
+            2 => Failure::SessionGone,
             _ => TRANSIENT,
         };
-        let input = match random.u8(0..9) {
+        let input = match random.u8(0..12) {
             0 => Input::Connect { lists: random.bool() },
             1 => Input::Needed,
             2 => Input::Discover,
@@ -286,7 +295,9 @@ fn under_random_inputs_the_invariants_hold() {
                 Input::NotOpened { generation, failure }
             }
             6 if world.discovering.take_if(|known| *known == generation).is_some() => Input::Discovered { generation },
-            7 if world.is_open => Input::Lost { generation, failure },
+            7 if world.is_open && random.u8(0..4) == 0 => Input::Lost { generation, failure },
+            8 => Input::Doubted { generation },
+            9 if world.probing.take_if(|known| *known == generation).is_some() => Input::Answered { generation },
             _ => Input::Due,
         };
         let effects = life.step(input);
@@ -295,7 +306,7 @@ fn under_random_inputs_the_invariants_hold() {
         let machine = &life.machine;
         assert_eq!(machine.state() == State::Closed, machine.phase() == Phase::Closed);
         assert!(machine.attempt() <= 5, "attempts are bounded");
-        assert_eq!(machine.next_attempt().is_some(), world.timer.is_some(), "{:?} {input:?}", machine.phase());
+        assert_eq!(machine.next_moment(), world.timer, "{:?} {input:?}", machine.phase());
         match machine.phase() {
             Phase::Dialing => assert!(world.dialing == Some(machine.generation()) && !world.is_open),
             Phase::Connected | Phase::Ready => assert!(world.is_open && world.dialing.is_none()),

@@ -1,0 +1,58 @@
+//! Asks a server whether it is there, before a connection is given up that may be sound.
+
+use std::time::Duration;
+
+use crate::session::Session;
+use crate::session::request::{Request, RequestError};
+use crate::transport::TransportError;
+use crate::wire::Era;
+use crate::wire::message::Params;
+use crate::wire::model::ListKind;
+
+/// Whether the server answers. Any answer will do, an error too.
+///
+/// Some servers never answer a method that they do not know, `ping` included, so a second kind of question is asked before
+/// silence counts. Each has `limit`.
+///
+/// # Errors
+/// Why the server is not there; the first failure, as it says more than the second.
+pub(super) async fn probe(session: &Session, limit: Duration) -> Result<(), RequestError> {
+    let first = match session.era {
+        Era::Legacy => "ping",
+        Era::Modern => "server/discover",
+    };
+    let Err(error) = ask(session, first, limit).await else { return Ok(()) };
+    if is_plain(&error) {
+        return Err(error);
+    }
+    match ListKind::ALL.into_iter().find(|kind| session.facts.offers(kind.capability())) {
+        Some(kind) if ask(session, kind.method(), limit).await.is_ok() => Ok(()),
+        _ => Err(error),
+    }
+}
+
+async fn ask(session: &Session, method: &str, limit: Duration) -> Result<(), RequestError> {
+    match session.request(Request::new(method, Params::new(), limit)).await {
+        Ok(_) | Err(RequestError::Rpc(_)) => Ok(()),
+        // It has too much to do to answer, and says so.
+        Err(RequestError::Transport(TransportError::Status(error))) if matches!(error.status, 408 | 425 | 429) => {
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether the failure leaves no doubt, so that asking again is no use.
+fn is_plain(error: &RequestError) -> bool {
+    match error {
+        RequestError::Transport(error) => match error {
+            TransportError::Connect(_)
+            | TransportError::SessionGone(_)
+            | TransportError::Exited(_)
+            | TransportError::Closed => true,
+            TransportError::Status(error) => error.status == 401,
+            _ => false,
+        },
+        _ => false,
+    }
+}
