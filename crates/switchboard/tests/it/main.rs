@@ -7,6 +7,8 @@ mod drift;
 #[cfg(test)]
 mod era;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod ids;
