@@ -25,7 +25,7 @@ use crate::tasks::Tasks;
 use crate::wire::{Message, message, meta};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -35,9 +35,9 @@ const REDIRECTS: usize = 5;
 /// How much of an error's body is read.
 const ERROR_BODY: usize = 64 << 10;
 /// How long a server may take to accept what nobody waits for; as long as that, it keeps its transport alive.
-const UNASKED_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const UNASKED_LIMIT: Duration = Duration::from_secs(10);
 /// How long the end of a session may take.
-const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// The process's one HTTP client: a pool of connections, shared by all servers.
 #[derive(Clone)]
@@ -50,6 +50,30 @@ impl HttpClient {
             .pool_idle_timeout(Duration::from_secs(30))
             .build(Connector::default());
         Self(client)
+    }
+
+    /// Sends one HTTP request, following redirects within the origin, with method and body kept. `headers` makes the
+    /// headers, anew for each hop. Gives the answer, and the address that it came from where that is another one.
+    pub(super) async fn send(
+        &self,
+        (url, uri): (&Url, &Uri),
+        method: &Method,
+        headers: impl Fn() -> Result<HeaderMap, TransportError>,
+        body: Bytes,
+    ) -> Result<(Response<Incoming>, Option<Url>), TransportError> {
+        let mut uri = uri.clone();
+        let mut moved = None;
+        for _ in 0..=REDIRECTS {
+            let request = request(method, uri, headers()?, body.clone());
+            let response = self.0.request(request).await.map_err(client_error)?;
+            if !matches!(response.status().as_u16(), 301 | 302 | 307 | 308) {
+                return Ok((response, moved));
+            }
+            let there = redirect_target(moved.as_ref().unwrap_or(url), response.headers())?;
+            uri = there.as_str().parse().map_err(|_| TransportError::NotMcp(format!("a redirect to `{there}`")))?;
+            moved = Some(there);
+        }
+        Err(TransportError::NotMcp(format!("more than {REDIRECTS} redirects")))
     }
 }
 
@@ -249,28 +273,15 @@ impl HttpTransport {
         Ok(headers)
     }
 
-    /// Sends one HTTP request, following redirects within the origin, with method and body kept. `headers` makes the
-    /// headers, anew for each hop.
+    /// Sends one HTTP request to the server. `headers` makes the headers, anew for each hop.
     async fn send(
         &self,
         method: &Method,
         headers: impl Fn() -> Result<HeaderMap, TransportError>,
         body: Bytes,
     ) -> Result<Response<Incoming>, TransportError> {
-        let mut uri = self.uri.clone();
-        let mut url = None;
-        for _ in 0..=REDIRECTS {
-            let request = request(method, uri, headers()?, body.clone());
-            let response = self.client.0.request(request).await.map_err(client_error)?;
-            if !matches!(response.status().as_u16(), 301 | 302 | 307 | 308) {
-                return Ok(response);
-            }
-            let here = url.as_ref().unwrap_or(&self.url);
-            let there = redirect_target(here, response.headers())?;
-            uri = there.as_str().parse().map_err(|_| TransportError::NotMcp(format!("a redirect to `{there}`")))?;
-            url = Some(there);
-        }
-        Err(TransportError::NotMcp(format!("more than {REDIRECTS} redirects")))
+        let (response, _) = self.client.send((&self.url, &self.uri), method, headers, body).await?;
+        Ok(response)
     }
 
     async fn read_answer(
@@ -282,7 +293,9 @@ impl HttpTransport {
         if !status.is_success() {
             return match self.refusal(outgoing.dialect, response).await {
                 // A modern server says what is wrong in JSON-RPC, whatever the status.
-                TransportError::Status(error) if error.rpc.is_some() && !is_refusal(status) => {
+                TransportError::Status(error)
+                    if error.rpc.is_some() && !is_refusal(status) && !refuses_exchange(outgoing.dialect, &error) =>
+                {
                     Ok(Err(take_rpc(*error)))
                 }
                 error => Err(error),
@@ -406,7 +419,7 @@ impl Drop for HttpTransport {
 }
 
 /// Reads an answer that says nothing to us, which frees the connection for the next request. Some servers never end it.
-async fn drain(response: Response<Incoming>) {
+pub(super) async fn drain(response: Response<Incoming>) {
     let (parts, body) = response.into_parts();
     if let Ok(body) = Body::new(&parts.headers, body) {
         let _ = tokio::time::timeout(CLOSE_LIMIT, body.head(ERROR_BODY)).await;
@@ -426,6 +439,15 @@ fn wrong_id(ours: u64, theirs: Option<u64>) -> TransportError {
 /// Statuses that are decided by themselves, whatever the body says.
 fn is_refusal(status: StatusCode) -> bool {
     matches!(status.as_u16(), 401 | 403 | 429) || status.is_server_error()
+}
+
+/// Whether the answer to a handshake refuses the exchange as such: an error that answers no request, under a status of
+/// its own. A modern server's errors and those that name revisions are answers all the same.
+fn refuses_exchange(dialect: Dialect, error: &StatusError) -> bool {
+    let is_answer = |rpc: &crate::error::RpcError| {
+        rpc.data.is_some() || (message::UNSUPPORTED_VERSION..=message::HEADER_MISMATCH).contains(&rpc.code)
+    };
+    dialect == Dialect::Handshake && !error.has_id && !error.rpc.as_ref().is_some_and(is_answer)
 }
 
 /// Whether the answer to a request in a session says that there is no such session. That is 404 (specification 2025-11-25,
@@ -483,7 +505,7 @@ fn redirect_target(here: &Url, headers: &HeaderMap) -> Result<Url, TransportErro
     Ok(there)
 }
 
-async fn status_error(response: Response<Incoming>) -> TransportError {
+pub(super) async fn status_error(response: Response<Incoming>) -> TransportError {
     let (parts, body) = response.into_parts();
     let retry_after = parts.headers.get(http::header::RETRY_AFTER).and_then(retry_after);
     let text = match Body::new(&parts.headers, body) {

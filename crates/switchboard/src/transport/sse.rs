@@ -1,11 +1,9 @@
 //! Messages out of an event stream.
 
-use bytes::Bytes;
-
 use super::body::Body;
 use super::{Receiver, TransportError};
 use crate::wire::Message;
-use crate::wire::frame::SseParser;
+use crate::wire::frame::{SseEvent, SseParser, TooLarge};
 
 /// An event stream that gives messages. Events that are none are passed over.
 pub(super) struct EventStream {
@@ -27,11 +25,28 @@ impl EventStream {
     ///
     /// Cancel safety: no message is lost.
     pub(super) async fn next(&mut self, receiver: &dyn Receiver) -> Result<Option<Vec<Message>>, TransportError> {
+        while let Some(event) = self.event().await? {
+            let event = event.map_err(|error| TransportError::TooLarge { limit: error.limit })?;
+            if let Some(messages) = read(&event, receiver) {
+                return Ok(Some(messages));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next event, or what is left of one that was too large, behind which the stream goes on; `None` at its end.
+    ///
+    /// Cancel safety: no event is lost.
+    pub(super) async fn event(&mut self) -> Result<Option<Result<SseEvent, TooLarge>>, TransportError> {
         loop {
-            while let Some(event) = self.next_event()? {
-                if let Some(messages) = read(&event.kind, &event.data, receiver) {
-                    return Ok(Some(messages));
+            match self.parser.next_event() {
+                Ok(Some(event)) => {
+                    self.last_event_id = event.id.clone().or_else(|| self.last_event_id.take());
+                    self.retry = event.retry.or(self.retry);
+                    return Ok(Some(Ok(event)));
                 }
+                Ok(None) => {}
+                Err(error) => return Ok(Some(Err(error))),
             }
             if self.ended {
                 return Ok(None);
@@ -40,23 +55,12 @@ impl EventStream {
                 Some(piece) => self.parser.push(piece),
                 None => {
                     self.ended = true;
-                    if let Some(event) = self.parser.finish()
-                        && let Some(messages) = read(&event.kind, &event.data, receiver)
-                    {
-                        return Ok(Some(messages));
+                    if let Some(event) = self.parser.finish() {
+                        return Ok(Some(Ok(event)));
                     }
                 }
             }
         }
-    }
-
-    fn next_event(&mut self) -> Result<Option<crate::wire::frame::SseEvent>, TransportError> {
-        let event = self.parser.next_event().map_err(|error| TransportError::TooLarge { limit: error.limit })?;
-        if let Some(event) = &event {
-            self.last_event_id = event.id.clone().or_else(|| self.last_event_id.take());
-            self.retry = event.retry.or(self.retry);
-        }
-        Ok(event)
     }
 
     /// The id of the last event that had one, for resuming behind it.
@@ -77,15 +81,15 @@ impl EventStream {
 }
 
 /// The messages of one event; `None` when it holds none.
-fn read(kind: &str, data: &Bytes, receiver: &dyn Receiver) -> Option<Vec<Message>> {
-    if data.is_empty() {
+fn read(event: &SseEvent, receiver: &dyn Receiver) -> Option<Vec<Message>> {
+    if event.data.is_empty() {
         return None;
     }
-    if !matches!(kind, "" | "message") {
-        receiver.odd(&format!("an event of type `{}`", kind.escape_debug()));
+    if !matches!(event.kind.as_str(), "" | "message") {
+        receiver.odd(&format!("an event of type `{}`", event.kind.escape_debug()));
         return None;
     }
-    match Message::parse_all(data) {
+    match Message::parse_all(&event.data) {
         Ok(messages) => Some(messages),
         Err(error) => {
             receiver.odd(&format!("an event that is {error}"));
