@@ -3,7 +3,7 @@
 //! | server | over stdio | over Streamable HTTP | over HTTP+SSE |
 //! |---|---|---|---|
 //! | npm `@modelcontextprotocol/server-everything` | legacy | legacy, with sessions | legacy |
-//! | PyPI `fastmcp` | both eras | both eras, with sessions for legacy clients | |
+//! | PyPI `fastmcp` | both eras | both eras, with sessions for legacy clients | legacy |
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -62,6 +62,16 @@ pub async fn everything_over_sse() -> RealServer {
 pub async fn fastmcp_over_http() -> RealServer {
     let mut command = fastmcp();
     command.arguments.push("--http".to_owned());
+    RealServer::start(&command).await
+}
+
+/// Starts the `fastmcp` server of [`fastmcp`] over HTTP+SSE, at [`RealServer::url_at`] `/sse`.
+///
+/// # Panics
+/// When it is not installed or does not start.
+pub async fn fastmcp_over_sse() -> RealServer {
+    let mut command = fastmcp();
+    command.arguments.push("--sse".to_owned());
     RealServer::start(&command).await
 }
 

@@ -48,9 +48,10 @@ async fn echo(client: &Client, message: &str) -> String {
     text(&client.call("echo", Some(arguments)).await.unwrap_or_else(|error| panic!("{error:?}")))
 }
 
-/// The requests for an event stream.
+/// The requests for an event stream that belongs to no session yet.
 fn gets(server: &HttpPeer) -> usize {
-    server.requests().iter().filter(|request| request.method == Method::GET).count()
+    let is_get = |request: &&HttpRequest| request.method == Method::GET && request.header("mcp-session-id").is_none();
+    server.requests().iter().filter(is_get).count()
 }
 
 /// Whether it is a POST to the address of the stream, as a client of Streamable HTTP makes it.
@@ -150,15 +151,16 @@ async fn the_failure_of_streamable_http_decides_what_comes_next_when_both_fail()
 async fn a_slow_server_of_streamable_http_is_not_taken_for_another() {
     let gate = Gate::new();
     let held = gate.clone();
-    let slow = peer()
-        .on("server/discover", |_, _| Reply::stall())
-        .on("initialize", move |_, context| context.usual().when(&held));
-    let server = HttpPeer::start(&slow).await;
+    let slow = peer().on("initialize", move |_, context| context.usual().when(&held));
+    let server = HttpPeer::start(&slow)
+        .await
+        .without_sessions()
+        .on_http(|request| request.calls("server/discover").then(HttpReply::hang));
     let mut spec = over_http(&server);
     spec.timeouts.probe = Duration::from_millis(200);
     let connecting = client(spec);
     let opened = async {
-        // It is asked for a stream as well, and has none for clients without a session.
+        // It is asked for a stream as well, and has one, but without an endpoint.
         server.wait_for_request(1, |request| request.method == Method::GET).await;
         gate.open();
     };
@@ -263,9 +265,7 @@ async fn what_worked_is_remembered_and_tried_first() {
     let fourth = life().await;
     assert_eq!(fourth.wait_settled(Duration::from_secs(20)).await, []);
     assert_eq!(fourth.status(&"peer".parse().unwrap()).unwrap().state, State::Ready);
-    assert_eq!(transport(&fourth), "streamable-http");
-    let asked = server.requests().into_iter().filter(|request| request.path == "/sse" && request.method == Method::GET);
-    assert!(asked.skip(3).all(|request| request.header("mcp-session-id").is_some()), "the stream of a session alone");
+    assert_eq!((transport(&fourth), gets(&server)), ("streamable-http", 3));
     fourth.shutdown(Duration::from_secs(1)).await;
 }
 
@@ -282,14 +282,17 @@ async fn an_endpoint_at_another_origin_gets_nothing() {
 #[tokio::test]
 async fn endpoints_are_relative_or_absolute_and_the_last_one_counts() {
     for endpoints in [
-        &["messages?session={session}"][..],
-        &["{origin}/messages?session={session}"],
-        &["/nowhere", "/messages?session={session}"],
+        &["messages?session={session}&last"][..],
+        &["{origin}/messages?session={session}&last"],
+        &["/messages?session={session}", "http://127.0.0.1:1/messages", "/messages?session={session}&last"],
     ] {
         let server = HttpPeer::start(peer()).await.endpoints(endpoints);
-        // The last one may come after the handshake has begun.
-        let spec = with(TransportKind::Sse, auto(&server)).retry(Retry::attempts(3));
-        assert_eq!(echo(&client(spec).await, "hi").await, r#"{"message":"hi"}"#, "{endpoints:?}");
+        let client = connected(&server).await;
+        assert_eq!(echo(&client, "hi").await, r#"{"message":"hi"}"#, "{endpoints:?}");
+        let call = server.requests_of("tools/call").remove(0);
+        assert_eq!(call.query.as_deref(), Some("session=stream-1&last"), "{endpoints:?}");
+        let warned = client.status().warnings.iter().any(|warning| warning.message.contains("another origin"));
+        assert_eq!(warned, endpoints.len() > 1, "{endpoints:?}");
     }
 }
 
@@ -343,10 +346,9 @@ async fn a_call_that_is_given_up_is_cancelled_by_a_post() {
 async fn each_of_many_calls_gets_its_own_answer() {
     let gate = Gate::new();
     let held = gate.clone();
-    let backwards = Peer::legacy().tool(Tool::new("echo").answers(move |arguments, context| {
-        let is_first = arguments["message"] == "0";
-        let reply = context.usual();
-        if is_first { reply.when(&held) } else { reply }
+    let backwards = Peer::legacy().tool(Tool::new("echo").answers(move |arguments, _| {
+        let reply = Reply::text(arguments.to_string());
+        if arguments["message"] == "0" { reply.when(&held) } else { reply }
     }));
     let server = serve(&backwards).await;
     let client = connected(&server).await;
