@@ -31,7 +31,8 @@ async fn a_healthy_server_passes_every_step() {
 #[tokio::test]
 async fn a_server_of_the_old_transport_is_known_by_its_event_stream() {
     let world = World::new();
-    let peer = switchboard_testing::HttpPeer::start(switchboard_testing::Peer::legacy().tool("echo")).await.legacy_sse();
+    let peer =
+        switchboard_testing::HttpPeer::start(switchboard_testing::Peer::legacy().tool("echo")).await.legacy_sse();
     world.run(&["add", "found", &peer.sse_url()]).await.ended(0);
     world.run(&["add", "said", &peer.sse_url(), "--transport", "sse", "--id", "said"]).await.ended(0);
     for id in ["found", "said"] {

@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
-use http::{HeaderMap, Method, Uri};
+use http::{HeaderMap, Method};
 use hyper::body::Body as _;
 use tokio::sync::{Semaphore, watch};
 use url::Url;
 
 use super::body::{ACCEPTED_CODINGS, Body, excerpt, media_type};
 use super::callers::{Broken, Callers};
-use super::http::{CLOSE_LIMIT, HttpClient, UNASKED_LIMIT, VERSION, drain, status_error};
+use super::http::{Address, CLOSE_LIMIT, HttpClient, UNASKED_LIMIT, VERSION, drain, status_error};
 use super::sse::EventStream;
 use super::{Answer, Dialect, Outgoing, Receiver, TransportError};
 use crate::error::chain;
@@ -152,9 +152,8 @@ async fn get(
 ) -> Result<(EventStream, Url), TransportError> {
     let mut headers = base_headers(target);
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-    let uri = uri_of(&target.url)?;
-    let place = (&target.url, &uri);
-    let (response, moved) = client.send(place, &Method::GET, || Ok(headers.clone()), Bytes::new()).await?;
+    let address = Address::new(&target.url)?;
+    let (response, moved) = client.follow(&address, &Method::GET, || Ok(headers.clone()), Bytes::new()).await?;
     if !response.status().is_success() {
         return Err(status_error(response).await);
     }
@@ -169,35 +168,22 @@ async fn get(
     Ok((EventStream::new(body, message_limit), moved.unwrap_or_else(|| target.url.clone())))
 }
 
-/// Where messages are posted.
-struct Endpoint {
-    url: Url,
-    uri: Uri,
-}
-
-impl Endpoint {
-    /// The endpoint that an event of a stream from `stream_url` names. Messages may carry secrets in their headers, so
-    /// they go nowhere but to the server that was registered.
-    fn read(stream_url: &Url, data: &[u8]) -> Result<Self, TransportError> {
-        let text = std::str::from_utf8(data).unwrap_or_default().trim();
-        let shown = || clean(text).chars().take(200).collect::<String>();
-        let url = Some(text).filter(|text| !text.is_empty()).and_then(|text| stream_url.join(text).ok());
-        let mut url =
-            url.ok_or_else(|| TransportError::NotMcp(format!("its `endpoint` event names no address: `{}`", shown())))?;
-        if url.origin() != stream_url.origin() || !url.username().is_empty() || url.password().is_some() {
-            let (theirs, ours) = (url.origin().ascii_serialization(), stream_url.origin().ascii_serialization());
-            let text =
-                format!("its `endpoint` event names another origin, `{theirs}`; messages are posted to `{ours}` only");
-            return Err(TransportError::NotMcp(text));
-        }
-        url.set_fragment(None);
-        let uri = uri_of(&url)?;
-        Ok(Self { url, uri })
+/// Where messages are posted: the endpoint that an event of a stream from `stream_url` names. Messages may carry secrets in
+/// their headers, so they go nowhere but to the server that was registered.
+fn endpoint(stream_url: &Url, data: &[u8]) -> Result<Address, TransportError> {
+    let text = std::str::from_utf8(data).unwrap_or_default().trim();
+    let shown = || clean(text).chars().take(200).collect::<String>();
+    let url = Some(text).filter(|text| !text.is_empty()).and_then(|text| stream_url.join(text).ok());
+    let mut url =
+        url.ok_or_else(|| TransportError::NotMcp(format!("its `endpoint` event names no address: `{}`", shown())))?;
+    if url.origin() != stream_url.origin() || !url.username().is_empty() || url.password().is_some() {
+        let (theirs, ours) = (url.origin().ascii_serialization(), stream_url.origin().ascii_serialization());
+        let text =
+            format!("its `endpoint` event names another origin, `{theirs}`; messages are posted to `{ours}` only");
+        return Err(TransportError::NotMcp(text));
     }
-}
-
-fn uri_of(url: &Url) -> Result<Uri, TransportError> {
-    url.as_str().parse().map_err(|error: http::uri::InvalidUri| TransportError::Connect(error.into()))
+    url.set_fragment(None);
+    Address::new(&url)
 }
 
 /// Reads the stream up to its `endpoint` event.
@@ -205,10 +191,10 @@ async fn first_endpoint(
     stream: &mut EventStream,
     stream_url: &Url,
     receiver: &dyn Receiver,
-) -> Result<Endpoint, TransportError> {
+) -> Result<Address, TransportError> {
     while let Some(event) = stream.event().await? {
         match event {
-            Ok(event) if event.kind == "endpoint" => return Endpoint::read(stream_url, &event.data),
+            Ok(event) if event.kind == "endpoint" => return endpoint(stream_url, &event.data),
             Ok(event) if event.data.is_empty() => {}
             Ok(_) | Err(_) => receiver.odd("an event before the `endpoint` event"),
         }
@@ -223,7 +209,7 @@ struct Poster {
     base: HeaderMap,
     /// The revision that was agreed on.
     version: OnceLock<&'static str>,
-    endpoint: ArcSwap<Endpoint>,
+    endpoint: ArcSwap<Address>,
     tasks: Tasks,
 }
 
@@ -239,8 +225,7 @@ impl Poster {
         }
         let (client, endpoint, tasks) = (self.client.clone(), self.endpoint.load_full(), self.tasks.clone());
         async move {
-            let place = (&endpoint.url, &endpoint.uri);
-            let (response, _) = client.send(place, &Method::POST, || Ok(headers.clone()), body).await?;
+            let response = client.send(&endpoint, &Method::POST, || Ok(headers.clone()), body).await?;
             if response.status().is_success() {
                 if !response.body().is_end_stream() {
                     tasks.spawn(drain(response));
@@ -299,7 +284,7 @@ impl Reading {
 
     /// The server names another endpoint from now on.
     fn moved(&self, event: &SseEvent) {
-        match Endpoint::read(&self.url, &event.data) {
+        match endpoint(&self.url, &event.data) {
             Ok(endpoint) => self.poster.endpoint.store(Arc::new(endpoint)),
             Err(error) => self.receiver.odd(&format!("an endpoint that is not used: {error}")),
         }
@@ -358,7 +343,7 @@ mod tests {
             ("?session=1", "https://h.example/a/sse?session=1"),
             (" https://H.example:443/messages#x\n", "https://h.example/messages"),
         ] {
-            assert_eq!(Endpoint::read(&stream, named.as_bytes()).ok().unwrap().url.as_str(), expected, "{named}");
+            assert_eq!(endpoint(&stream, named.as_bytes()).ok().unwrap().url.as_str(), expected, "{named}");
         }
         for (named, why) in [
             ("https://evil.example/messages", "`https://evil.example`"),
@@ -370,7 +355,7 @@ mod tests {
             ("", "no address"),
             ("https://", "no address"),
         ] {
-            let error = Endpoint::read(&stream, named.as_bytes()).err().unwrap().to_string();
+            let error = endpoint(&stream, named.as_bytes()).err().unwrap().to_string();
             assert!(error.contains(why), "{named}: {error}");
         }
     }

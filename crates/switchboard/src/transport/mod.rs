@@ -20,13 +20,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub(crate) use self::http::{HttpClient, HttpTransport};
+pub(crate) use self::http::{HttpClient, HttpTransport, refuses_stream};
 pub(crate) use self::legacy_sse::SseTransport;
 pub(crate) use self::pipe::PipeTransport;
 pub(crate) use self::process::Exit;
+pub(crate) use self::sse::Cursor;
 use crate::error::RpcError;
 use crate::spec::TransportKind;
 use crate::wire::{Json, Message};
+
+/// The longest wait that a server may ask for, in `Retry-After` or in the `retry` of an event stream. Some ask for days, or
+/// for the number of milliseconds in seconds; after an hour it is worth a look.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// Takes what a server says that is not the answer being waited for.
 ///
@@ -106,6 +111,13 @@ pub(crate) enum TransportError {
     /// We closed the connection.
     #[error("the connection was closed")]
     Closed,
+}
+
+impl TransportError {
+    /// How long the server asked us to wait.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        if let Self::Status(error) = self { error.retry_after } else { None }
+    }
 }
 
 /// The cause below a [`TransportError`].
