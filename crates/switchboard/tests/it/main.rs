@@ -13,6 +13,8 @@ mod fixture;
 #[cfg(test)]
 mod ids;
 #[cfg(test)]
+mod legacy_sse;
+#[cfg(test)]
 mod lists;
 #[cfg(test)]
 mod manager;
