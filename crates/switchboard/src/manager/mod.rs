@@ -331,6 +331,8 @@ impl Manager {
         let drained = tokio::time::timeout(grace, all(connections.iter().map(Connection::drained)));
         let _ = tokio::join!(closed, drained);
         let calls = connections.iter().map(Connection::under_way).sum();
+        // What a server offers counts as known only while it is there.
+        inner.save_marked().await;
         all(connections.iter().map(Connection::close)).await;
         let servers = inner.surroundings.endings.finish(END_LIMIT).await;
         inner.save_marked().await;

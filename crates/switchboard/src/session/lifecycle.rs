@@ -178,9 +178,8 @@ impl Opening<'_> {
             return Ok(None);
         };
         let link = self.link()?;
-        if !matches!(&link.transport, Transport::Http(http) if http.take_up(&known.id)) {
-            return Ok(None);
-        }
+        let Transport::Http(http) = &link.transport else { return Ok(None) };
+        http.resume(known.id.expose().as_bytes());
         // No id may be used twice in one session, not even by another process. Time goes on faster than requests.
         link.ids.store(Timestamp::now().as_millis(), Ordering::Relaxed);
         let mut session = Session::new(link, version, facts.clone(), self.identity);

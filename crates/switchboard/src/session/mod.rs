@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::incoming::Inbox;
 use crate::error::RpcError;
+use crate::secret::Secret;
 use crate::store::record::SessionRecord;
 use crate::transport::{Dialect, Transport};
 use crate::wire::model::member;
@@ -98,7 +99,8 @@ impl Session {
     /// What a later life needs to go on with this session, where the server has one.
     pub(crate) fn record(&self) -> Option<SessionRecord> {
         let (Transport::Http(http), Era::Legacy) = (&self.transport, self.era) else { return None };
-        Some(SessionRecord { id: http.session_id()?, protocol_version: self.version.to_owned() })
+        let id = Secret::new(http.session_id()?.to_str().ok()?.to_owned());
+        Some(SessionRecord { id, protocol_version: self.version.to_owned() })
     }
 
     /// Whether an error that the server answered with makes it doubtful that it is what it was taken for. One that speaks
