@@ -76,40 +76,14 @@ impl HttpTransport {
             (None, None) => Err(TransportError::NoAnswer("the HTTP exchange")),
         }
     }
-
-    async fn read_stream(
-        self: &Arc<Self>,
-        outgoing: Outgoing<'_>,
-        mut stream: EventStream,
-    ) -> Result<Answer, TransportError> {
-        let mut stray = None;
-        while let Some(messages) = stream.next(&*self.receiver).await? {
-            let mut answer = None;
-            for message in messages {
-                match message {
-                    Message::Response { id, outcome } if is_answer(id, outgoing.id, &outcome) => answer = Some(outcome),
-                    Message::Response { id, .. } => {
-                        self.receiver.odd("an answer to nobody");
-                        stray = Some(id);
-                    }
-                    other => self.pass_on(outgoing.dialect, other),
-                }
-            }
-            if let Some(answer) = answer {
-                stream.finish();
-                return Ok(answer);
-            }
-        }
-        Err(stray.map_or(TransportError::NoAnswer("the event stream"), |id| wrong_id(outgoing.id, id)))
-    }
 }
 
 /// Whether a response answers our request: by its id, or because it is an error that could not read the id.
-fn is_answer(id: Option<u64>, ours: u64, outcome: &Answer) -> bool {
+pub(super) fn is_answer(id: Option<u64>, ours: u64, outcome: &Answer) -> bool {
     id == Some(ours) || (id.is_none() && outcome.is_err())
 }
 
-fn wrong_id(ours: u64, theirs: Option<u64>) -> TransportError {
+pub(super) fn wrong_id(ours: u64, theirs: Option<u64>) -> TransportError {
     let theirs = theirs.map_or_else(|| "no id of ours".to_owned(), |id| format!("id {id}"));
     TransportError::NotMcp(format!("an unmatched reply with {theirs} to the request with id {ours}"))
 }

@@ -5,11 +5,11 @@
 mod answer;
 mod client;
 mod headers;
+mod resume;
 mod status;
 mod stream;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ use hyper::body::Incoming;
 use self::client::Address;
 pub(crate) use self::client::HttpClient;
 use self::headers::SESSION_ID;
-use self::status::ERROR_BODY;
+pub(crate) use self::status::refuses_stream;
+use self::status::{ERROR_BODY, status_error};
 use super::body::{ACCEPTED_CODINGS, Body};
 use super::{Answer, Dialect, Outgoing, Receiver, TransportError};
 use crate::spec::HttpTarget;
@@ -41,8 +42,8 @@ pub(crate) struct HttpTransport {
     base: HeaderMap,
     /// Given by the server's answer to `initialize`, if at all.
     session: OnceLock<HeaderValue>,
-    /// Whether the server has ended that session. Its id is not sent again then.
-    is_gone: AtomicBool,
+    /// The status with which the server has ended that session. Its id is not sent again then.
+    gone: OnceLock<u16>,
     /// The limit of one message, in bytes.
     limit: usize,
     receiver: Arc<dyn Receiver>,
@@ -70,8 +71,8 @@ impl HttpTransport {
         base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         base.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_CODINGS));
-        let (session, is_gone) = (OnceLock::new(), AtomicBool::new(false));
-        Ok(Self { client, address, base, session, is_gone, limit, receiver, tasks: Tasks::new() })
+        let (session, gone) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { client, address, base, session, gone, limit, receiver, tasks: Tasks::new() })
     }
 
     /// Goes on in the session with this id, unless there is one already.
@@ -83,10 +84,11 @@ impl HttpTransport {
 
     /// The id of the session, until the server has ended it.
     pub(crate) fn session_id(&self) -> Option<&HeaderValue> {
-        self.session.get().filter(|_| !self.is_gone.load(Ordering::Acquire))
+        self.session.get().filter(|_| self.gone.get().is_none())
     }
 
     pub(crate) async fn request(self: &Arc<Self>, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
+        self.in_session(outgoing.dialect)?;
         let response =
             self.client.send(&self.address, &Method::POST, || self.headers(&outgoing), outgoing.body.clone()).await?;
         if outgoing.method == "initialize"
@@ -99,20 +101,19 @@ impl HttpTransport {
     }
 
     pub(crate) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {
+        self.in_session(dialect)?;
         let response =
             self.client.send(&self.address, &Method::POST, || Ok(self.dialect_headers(dialect)), body).await?;
         if response.status().is_success() {
             self.tasks.spawn(drain(response));
             return Ok(());
         }
-        Err(self.refusal(dialect, response).await)
+        // That the session is gone is for the answer to a request to say: many servers refuse notices which they do not know.
+        Err(status_error(response).await)
     }
 
     /// Sends a notification without waiting.
     pub(super) fn notify_soon(self: &Arc<Self>, dialect: Dialect, body: Bytes) {
-        if self.is_gone.load(Ordering::Acquire) {
-            return;
-        }
         let this = self.clone();
         self.tasks.spawn(async move {
             match tokio::time::timeout(UNASKED_LIMIT, this.notify(dialect, body)).await {
@@ -150,6 +151,9 @@ impl HttpTransport {
     /// the answer is read on meanwhile.
     fn pass_on(self: &Arc<Self>, dialect: Dialect, message: Message) {
         let Some(reply) = self.receiver.receive(message) else { return };
+        if self.in_session(dialect).is_err() {
+            return;
+        }
         let this = self.clone();
         self.tasks.spawn(async move {
             let sent = this.client.send(&this.address, &Method::POST, || Ok(this.dialect_headers(dialect)), reply);

@@ -1,6 +1,5 @@
 //! HTTP answers that are no success, and what they mean.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -11,23 +10,34 @@ use hyper::body::Incoming;
 use super::HttpTransport;
 use crate::error::RpcError;
 use crate::transport::body::{Body, excerpt};
-use crate::transport::{Dialect, StatusError, TransportError};
+use crate::transport::{Dialect, LONGEST_WAIT, StatusError, TransportError};
 use crate::wire::{Message, message};
 
 /// How much of an error's body is read.
 pub(super) const ERROR_BODY: usize = 64 << 10;
 
 impl HttpTransport {
-    /// What an answer that is no success means; it may be that the session is gone.
+    /// What an answer to a request that is no success means; it may be that the session is gone.
     pub(super) async fn refusal(&self, dialect: Dialect, response: Response<Incoming>) -> TransportError {
         match status_error(response).await {
             TransportError::Status(error)
                 if matches!(dialect, Dialect::Legacy(_)) && self.session_id().is_some() && ends_session(&error) =>
             {
-                self.is_gone.store(true, Ordering::Release);
+                // Whoever was first to see it has set it already.
+                let _ = self.gone.set(error.status);
                 TransportError::SessionGone(error)
             }
             error => error,
+        }
+    }
+
+    /// Lets nothing pass that belongs to a session which the server has ended: it would be refused, or taken for another's.
+    pub(super) fn in_session(&self, dialect: Dialect) -> Result<(), TransportError> {
+        match (self.gone.get(), dialect) {
+            (Some(&status), Dialect::Legacy(_)) => {
+                Err(TransportError::SessionGone(Box::new(StatusError { status, ..StatusError::default() })))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -71,17 +81,30 @@ pub(in crate::transport) async fn status_error(response: Response<Incoming>) -> 
     TransportError::Status(Box::new(StatusError { status, rpc, has_id, retry_after, excerpt: excerpt(&text) }))
 }
 
+/// Whether a server that was asked for a stream says with this that it has none, or not this one.
+pub(crate) fn refuses_stream(error: &TransportError) -> bool {
+    match error {
+        TransportError::Status(error) => match error.status {
+            408 | 409 | 425 | 429 => false,
+            501 | 505 => true,
+            status => status < 500,
+        },
+        TransportError::NotMcp(_) | TransportError::SessionGone(_) => true,
+        _ => false,
+    }
+}
+
 /// Many servers answer `{"error": "text"}` without meaning JSON-RPC.
 fn has_rpc_shape(text: &Bytes) -> bool {
     serde_json::from_slice::<serde_json::Value>(text).is_ok_and(|body| body["error"]["code"].is_i64())
 }
 
-/// The wait that a `Retry-After` header asks for: seconds, or an HTTP date.
+/// The wait that a `Retry-After` header asks for: seconds, or an HTTP date. One that is past means now.
 fn retry_after(value: &HeaderValue) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
+        return Some(Duration::from_secs(seconds).min(LONGEST_WAIT));
     }
     let date = httpdate::parse_http_date(text).ok()?;
-    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+    Some(date.duration_since(SystemTime::now()).unwrap_or_default().min(LONGEST_WAIT))
 }

@@ -1,4 +1,4 @@
-//! The stream on which a legacy server speaks unasked, opened by GET.
+//! Streams opened by GET: the one on which a legacy server speaks unasked, and those that go on behind an event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,32 +9,23 @@ use http::Method;
 use super::HttpTransport;
 use super::status::status_error;
 use crate::transport::body::{Body, media_type};
-use crate::transport::sse::EventStream;
+use crate::transport::sse::{Cursor, EventStream};
 use crate::transport::{Dialect, TransportError};
 
-/// How a standalone stream ended.
-#[derive(Debug, Default)]
-pub(crate) struct StreamEnd {
-    /// Behind which event it can be resumed.
-    pub(crate) last_event_id: Option<String>,
-    /// How long the server asked us to wait before that.
-    pub(crate) retry: Option<Duration>,
-    /// Whether any event came.
-    pub(crate) gave_events: bool,
-}
+/// How long a server may take to begin a stream. What it takes to say something on it is its own affair.
+const HEAD_LIMIT: Duration = Duration::from_secs(10);
 
 impl HttpTransport {
-    /// Opens the optional stream on which a legacy server speaks unasked, and reads it to its end.
+    /// Opens a stream, behind an event if there is one to resume behind.
     ///
     /// # Errors
-    /// [`TransportError::Status`] when the server does not offer one.
-    pub(crate) async fn listen(
-        self: &Arc<Self>,
-        dialect: Dialect,
-        last_event_id: Option<&str>,
-    ) -> Result<StreamEnd, TransportError> {
-        let headers = || Ok(self.stream_headers(dialect, last_event_id));
-        let response = self.client.send(&self.address, &Method::GET, headers, Bytes::new()).await?;
+    /// Among others those that [`refuses_stream`](super::refuses_stream) knows.
+    pub(crate) async fn open_stream(&self, dialect: Dialect, cursor: &Cursor) -> Result<Body, TransportError> {
+        self.in_session(dialect)?;
+        let headers = || Ok(self.stream_headers(dialect, cursor.last_event_id()));
+        let sent = self.client.send(&self.address, &Method::GET, headers, Bytes::new());
+        let late = |_| TransportError::Lost(format!("no stream began within {} s", HEAD_LIMIT.as_secs()).into());
+        let response = tokio::time::timeout(HEAD_LIMIT, sent).await.map_err(late)??;
         if !response.status().is_success() {
             return Err(status_error(response).await);
         }
@@ -43,25 +34,28 @@ impl HttpTransport {
         if media_type != "text/event-stream" {
             return Err(TransportError::NotMcp(format!("the stream has the media type `{media_type}`")));
         }
-        let mut stream = EventStream::new(Body::new(&parts.headers, body)?, self.limit);
-        let mut end = StreamEnd::default();
+        Body::new(&parts.headers, body)
+    }
+
+    /// Reads a stream on which nothing is waited for to its end. The cursor says where it stands then.
+    ///
+    /// # Errors
+    /// When it broke.
+    pub(crate) async fn read_unasked(
+        self: &Arc<Self>,
+        dialect: Dialect,
+        body: Body,
+        cursor: &mut Cursor,
+    ) -> Result<(), TransportError> {
+        let mut stream = EventStream::resumed(body, self.limit, std::mem::take(cursor));
         let outcome = loop {
             match stream.next(&*self.receiver).await {
-                Ok(Some(messages)) => {
-                    end.gave_events = true;
-                    for message in messages {
-                        self.pass_on(dialect, message);
-                    }
-                }
+                Ok(Some(messages)) => messages.into_iter().for_each(|message| self.pass_on(dialect, message)),
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
-        end.last_event_id = stream.last_event_id().map(str::to_owned);
-        end.retry = stream.retry().map(Duration::from_millis);
-        match outcome {
-            Err(error) if !end.gave_events => Err(error),
-            _ => Ok(end),
-        }
+        *cursor = stream.into_cursor();
+        outcome
     }
 }
