@@ -93,7 +93,11 @@ impl Session {
             dialect: self.dialect(),
             meta: &self.meta,
         };
-        channel.exchange(request).await
+        tokio::select! {
+            biased;
+            outcome = channel.exchange(request) => outcome,
+            () = self.closed.cancelled() => Err(TransportError::Closed.into()),
+        }
     }
 }
 

@@ -284,12 +284,19 @@ impl Transport {
         }
     }
 
-    /// Ends the way in good order: ends the session, closes the child's input and waits for it. Bounded in time.
-    pub(crate) async fn close(&self) {
+    /// Ends the way in good order: ends the session, closes the child's input and waits for it. Bounded in time. Says
+    /// whether the server has nothing left of it that could be taken up again.
+    pub(crate) async fn close(&self, dialect: Dialect) -> bool {
         match self {
-            Self::Http(http) => http.close().await,
-            Self::Sse(sse) => sse.close().await,
-            Self::Pipe(pipe) => pipe.close().await,
+            Self::Http(http) => http.close(dialect).await,
+            Self::Sse(sse) => {
+                sse.close().await;
+                true
+            }
+            Self::Pipe(pipe) => {
+                pipe.close().await;
+                true
+            }
         }
     }
 
