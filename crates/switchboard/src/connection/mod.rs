@@ -245,6 +245,11 @@ impl Connection {
         self.live().ok_or_else(|| failure::not_ready(&self.shared.id, &self.view()))
     }
 
+    /// Whether that is still the open session.
+    pub(crate) fn is_present(&self, live: &Live) -> bool {
+        self.shared.live.load().as_ref().is_some_and(|now| now.generation == live.generation)
+    }
+
     /// A place among the calls under way; waits for one in the order of asking.
     ///
     /// # Errors
@@ -254,7 +259,10 @@ impl Connection {
             return Ok(permit);
         }
         let _place = Place::take(&self.shared)?;
-        self.shared.permits.acquire().await.map_err(|_| Error::new(ErrorKind::ServerClosed, "the server was removed"))
+        self.shared.permits.acquire().await.map_err(|_| {
+            let error = Error::new(ErrorKind::ServerClosed, "the server was removed before the request was sent");
+            error.with(|data| data.maybe_ran = Some(false))
+        })
     }
 
     /// Keeps what was noticed when its tools were shaped for models, instead of what was noticed before.
@@ -327,6 +335,7 @@ impl<'a> Place<'a> {
             let text = format!("{limit} calls wait for this server already");
             return Err(Error::new(ErrorKind::Overloaded, text).of(&shared.id).with(|data| {
                 data.retry_after = Some(Duration::from_secs(1));
+                data.maybe_ran = Some(false);
             }));
         }
         Ok(Self(&shared.waiting))

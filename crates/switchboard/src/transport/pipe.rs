@@ -3,7 +3,7 @@
 //! All requests share the stream, so answers find their callers through a table. Each entry belongs to the guard that its
 //! caller holds; giving up takes it out. When the stream ends, every caller is told why.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -22,6 +22,8 @@ use crate::wire::frame::{LineParser, TooLarge};
 
 /// Messages that wait to be written.
 const OUTBOX: usize = 64;
+/// Requests that were given up and may still be answered.
+const GIVEN_UP: usize = 64;
 /// How much is read at once.
 const PIECE: usize = 64 << 10;
 /// How long a server that does not listen any more is listened to.
@@ -91,8 +93,27 @@ struct Table {
 #[derive(Default)]
 struct TableState {
     waiting: HashMap<u64, oneshot::Sender<Result<Answer, TransportError>>>,
+    /// The last requests that were given up. Some servers answer them nevertheless.
+    given_up: VecDeque<u64>,
     unmatched: u64,
     broken: Option<Broken>,
+}
+
+impl TableState {
+    fn give_up(&mut self, id: u64) {
+        if self.waiting.remove(&id).is_none() {
+            return;
+        }
+        if self.given_up.len() == GIVEN_UP {
+            self.given_up.pop_front();
+        }
+        self.given_up.push_back(id);
+    }
+
+    fn take_given_up(&mut self, id: u64) -> bool {
+        let place = self.given_up.iter().position(|given_up| *given_up == id);
+        place.and_then(|place| self.given_up.remove(place)).is_some()
+    }
 }
 
 impl Table {
@@ -100,7 +121,7 @@ impl Table {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives an answer to whom it belongs; `false` when that is nobody.
+    /// Gives an answer to whom it belongs; `false` when that was nobody ever.
     fn answer(&self, id: Option<u64>, outcome: Answer) -> bool {
         let mut state = self.state();
         let id = match id {
@@ -114,6 +135,7 @@ impl Table {
                 let _ = caller.send(Ok(outcome));
                 true
             }
+            None if id.is_some_and(|id| state.take_given_up(id)) => true,
             None => {
                 state.unmatched += 1;
                 false
@@ -206,7 +228,7 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.table.state().waiting.remove(&self.id);
+        self.table.state().give_up(self.id);
     }
 }
 
@@ -263,12 +285,12 @@ impl PipeTransport {
         {
             let mut state = self.table.state();
             if let Some(broken) = &state.broken {
-                return Err(broken.error());
+                return Err(TransportError::Unsent(Box::new(broken.error())));
             }
             state.waiting.insert(outgoing.id, sender);
         }
         let _waiting = Waiting { table: &self.table, id: outgoing.id };
-        self.send(outgoing.body.clone()).await?;
+        self.send(outgoing.body.clone()).await.map_err(|error| TransportError::Unsent(Box::new(error)))?;
         receiver.await.unwrap_or(Err(TransportError::Closed))
     }
 
