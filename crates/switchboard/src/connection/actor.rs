@@ -194,7 +194,7 @@ impl Actor {
             "url": self.shared.spec.target.display(), "transport": self.shared.spec.target.transport(), "state": "connected",
             "protocolVersion": session.version,
         });
-        let (stream, sender) = (stream::keep_open(session.clone()), self.outcome_sender.clone());
+        let (stream, sender) = (stream::keep_open(session.clone(), self.shared.clone()), self.outcome_sender.clone());
         self.stream = Some(OwnedTask::spawn(async move {
             if let Err(error) = stream.await {
                 let _ = sender.send(Outcome::StreamLost(generation, Box::new(error))).await;
@@ -293,10 +293,17 @@ impl Actor {
 
     /// Something failed so that it is doubtful whether the server is there.
     fn doubted(&mut self, generation: u64, error: TransportError) {
-        if generation == self.machine.generation() {
-            self.doubt.get_or_insert(error);
-            self.step(Input::Doubted { generation });
+        if generation != self.machine.generation() {
+            return;
         }
+        // That the server does not let us in any more needs no probe.
+        let failure = failure::of_transport(&error);
+        if failure == super::state::Failure::SignIn {
+            self.failed(generation, Input::Lost { generation, failure }, failure::lost_error(error));
+            return;
+        }
+        self.doubt.get_or_insert(error);
+        self.step(Input::Doubted { generation });
     }
 
     fn probed(&mut self, generation: u64, outcome: Result<(), RequestError>) {
