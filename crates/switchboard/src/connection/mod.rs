@@ -283,6 +283,11 @@ impl Connection {
         self.live().ok_or_else(|| failure::not_ready(&self.shared.id, &self.view()))
     }
 
+    /// Whether that is still the open session.
+    pub(crate) fn is_present(&self, live: &Live) -> bool {
+        self.shared.live.load().as_ref().is_some_and(|now| now.generation == live.generation)
+    }
+
     /// A place among the calls under way; waits for one in the order of asking.
     ///
     /// # Errors
@@ -296,7 +301,10 @@ impl Connection {
         drop(under_way);
         let _place = Place::take(&self.shared)?;
         let permit = self.shared.permits.acquire().await;
-        let permit = permit.map_err(|_| Error::new(ErrorKind::ServerClosed, "the server is being closed"))?;
+        let permit = permit.map_err(|_| {
+            let error = Error::new(ErrorKind::ServerClosed, "the server is being closed; the request was not sent");
+            error.with(|data| data.maybe_ran = Some(false))
+        })?;
         Ok(Permit { _place: permit, _under_way: self.shared.calls.token() })
     }
 
@@ -408,6 +416,7 @@ impl<'a> Place<'a> {
             let text = format!("{limit} calls wait for this server already");
             return Err(Error::new(ErrorKind::Overloaded, text).of(&shared.id).with(|data| {
                 data.retry_after = Some(Duration::from_secs(1));
+                data.maybe_ran = Some(false);
             }));
         }
         Ok(Self(&shared.waiting))

@@ -18,7 +18,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
 pub use self::builder::Builder;
-pub use self::call::{CallLimits, CallResult, ToolCall};
+pub use self::call::{CallLimits, CallResult, Progress, ProgressStream, ToolCall};
 pub use self::drift::{ChangedTool, Drift};
 pub(crate) use self::drift::{approving, drift_of};
 use self::entries::Merged;

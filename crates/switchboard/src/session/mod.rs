@@ -3,6 +3,7 @@
 pub(crate) mod detect;
 pub(crate) mod incoming;
 pub(crate) mod lifecycle;
+pub(crate) mod progress;
 pub(crate) mod request;
 
 use std::sync::Arc;
