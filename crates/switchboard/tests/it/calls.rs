@@ -73,7 +73,7 @@ async fn progress_reaches_the_caller_in_order_and_ends_with_the_call() {
             Reply::text("done").before(report)
         })
     };
-    let tool = Tool::new("work").answers(|_, context| {
+    let tool = Tool::new("work").answers(move |_, context| {
         let reports = [
             json!({ "progress": 1, "total": 4, "message": "reading" }),
             json!({ "progress": 3.5, "total": 4 }),
