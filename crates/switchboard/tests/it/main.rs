@@ -9,6 +9,8 @@ mod era;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod fleet;
+#[cfg(test)]
 mod ids;
 #[cfg(test)]
 mod lists;
@@ -43,3 +45,5 @@ mod stdio_processes;
 mod stdio_streams;
 #[cfg(test)]
 mod store;
+#[cfg(test)]
+mod storm;
