@@ -95,6 +95,10 @@ impl Local {
         document(&self.manager.servers())
     }
 
+    pub(super) fn overview(&self) -> Result<Json> {
+        document(&self.manager.overview())
+    }
+
     pub(super) fn list(&self, list: List, query: &Query) -> Result<Json> {
         let mut filter = Filter::all();
         filter.server_ids = query.servers.iter().map(|id| ServerId::parse(id)).collect::<Result<_, _>>()?;

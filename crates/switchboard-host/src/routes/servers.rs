@@ -3,7 +3,7 @@
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, Uri, header};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use switchboard::manager::SettingsPatch;
@@ -18,10 +18,14 @@ use crate::body::{Input, json};
 use crate::code::Code;
 use crate::openapi::Operation;
 use crate::problem::{ErrorObject, Problem};
+use crate::query::Parameters;
 
 /// Members of a registration that say what runs on this machine. Only those who may register commands may change them:
 /// a variable such as `LD_PRELOAD` is as good as a command.
 const OF_COMMANDS: [&str; 5] = ["command", "args", "env", "inheritEnv", "cwd"];
+
+/// The parameters of the state of all servers.
+const OVERVIEW: [&str; 1] = ["brief"];
 
 /// How an attempt to connect ended.
 #[derive(Debug, Serialize)]
@@ -44,7 +48,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get(
             "~/servers",
             list,
-            Operation::new("servers", "listServers", "All servers with all that they offer").answers(
+            Operation::new("servers", "listServers", "All servers with all that they offer").query(&OVERVIEW).answers(
                 200,
                 "the state of all servers",
                 "ServersState",
@@ -96,8 +100,13 @@ pub(super) fn routes(routes: Routes) -> Routes {
         )
 }
 
-async fn list(at: At) -> Result<Response, Problem> {
-    json(StatusCode::OK, &at.manager.servers())
+async fn list(at: At, uri: Uri) -> Result<Response, Problem> {
+    let state = match Parameters::read(&uri, &OVERVIEW)?.one("brief")? {
+        None | Some("false") => at.manager.servers(),
+        Some("true") => at.manager.overview(),
+        Some(_) => return Err(Problem::invalid_at("brief", "must be `true` or `false`")),
+    };
+    json(StatusCode::OK, &state)
 }
 
 async fn add(

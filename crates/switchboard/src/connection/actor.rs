@@ -194,7 +194,7 @@ impl Actor {
             "url": self.shared.spec.target.display(), "transport": self.shared.spec.target.transport(), "state": "connected",
             "protocolVersion": session.version,
         });
-        let (stream, sender) = (stream::keep_open(session.clone()), self.outcome_sender.clone());
+        let (stream, sender) = (stream::keep_open(session.clone(), self.shared.clone()), self.outcome_sender.clone());
         self.stream = Some(OwnedTask::spawn(async move {
             if let Err(error) = stream.await {
                 let _ = sender.send(Outcome::StreamLost(generation, Box::new(error))).await;

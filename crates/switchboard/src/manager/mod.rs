@@ -348,6 +348,12 @@ impl Manager {
         self.inner.servers()
     }
 
+    /// All servers without what they offer: the lists are empty, their lengths stand in each server's `counts`.
+    #[must_use]
+    pub fn overview(&self) -> McpServersState {
+        self.inner.overview()
+    }
+
     /// The registrations, in order.
     #[doc(alias = "listServers")]
     #[must_use]

@@ -165,7 +165,8 @@ impl Inbox {
         }
     }
 
-    fn announce(&self, kind: ListKind) {
+    /// Notes that a list has changed, or may have.
+    pub(crate) fn announce(&self, kind: ListKind) {
         self.changed.fetch_or(Changed::bit(kind), Ordering::AcqRel);
         self.change.notify_one();
     }

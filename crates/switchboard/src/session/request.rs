@@ -208,7 +208,7 @@ impl RequestError {
     /// How long the server asked us to wait.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Transport(TransportError::Status(error)) => error.retry_after,
+            Self::Transport(error) => error.retry_after(),
             _ => None,
         }
     }

@@ -18,11 +18,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub(crate) use self::http::{HttpClient, HttpTransport};
+pub(crate) use self::http::{HttpClient, HttpTransport, refuses_stream};
 pub(crate) use self::pipe::PipeTransport;
 pub(crate) use self::process::Exit;
+pub(crate) use self::sse::Cursor;
 use crate::error::RpcError;
 use crate::wire::{Json, Message};
+
+/// The longest wait that a server may ask for, in `Retry-After` or in the `retry` of an event stream. Some ask for days, or
+/// for the number of milliseconds in seconds; after an hour it is worth a look.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// Takes what a server says that is not the answer being waited for.
 ///
@@ -105,6 +110,13 @@ pub(crate) enum TransportError {
     /// The registration asks for a transport that is not spoken here.
     #[error("the HTTP+SSE transport of 2024-11-05 is not spoken by this version; register the server with `auto`")]
     NotSpoken,
+}
+
+impl TransportError {
+    /// How long the server asked us to wait.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        if let Self::Status(error) = self { error.retry_after } else { None }
+    }
 }
 
 /// The cause below a [`TransportError`].
