@@ -293,10 +293,17 @@ impl Actor {
 
     /// Something failed so that it is doubtful whether the server is there.
     fn doubted(&mut self, generation: u64, error: TransportError) {
-        if generation == self.machine.generation() {
-            self.doubt.get_or_insert(error);
-            self.step(Input::Doubted { generation });
+        if generation != self.machine.generation() {
+            return;
         }
+        // That the server does not let us in any more needs no probe.
+        let failure = failure::of_transport(&error);
+        if failure == super::state::Failure::SignIn {
+            self.failed(generation, Input::Lost { generation, failure }, failure::lost_error(error));
+            return;
+        }
+        self.doubt.get_or_insert(error);
+        self.step(Input::Doubted { generation });
     }
 
     fn probed(&mut self, generation: u64, outcome: Result<(), RequestError>) {

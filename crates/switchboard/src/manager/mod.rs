@@ -117,6 +117,18 @@ impl Added {
         }
     }
 
+    /// The state that the server is in by this, which is the one that its status shows.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self {
+            Self::Ready { .. } => State::Ready,
+            Self::Authenticating { .. } => State::Authenticating,
+            // A person must act, although nobody could say where.
+            Self::Failed { error, .. } if error.kind() == ErrorKind::SignInRequired => State::Authenticating,
+            Self::Failed { .. } => State::Failed,
+        }
+    }
+
     fn of(id: ServerId, view: View) -> Self {
         match (view.state, view.failure) {
             (State::Ready, _) => Self::Ready { id },
