@@ -173,9 +173,7 @@ fn standing(added: Added) -> Result<Standing, Problem> {
     match added {
         Added::Ready { id } => Ok(Standing { id, state, auth_url: None, error: None }),
         Added::Authenticating { id, auth_url } => Ok(Standing { id, state, auth_url: Some(auth_url), error: None }),
-        Added::Failed { id, error } => {
-            Ok(Standing { id, state, auth_url: None, error: Some(ErrorObject::of(&error)) })
-        }
+        Added::Failed { id, error } => Ok(Standing { id, state, auth_url: None, error: Some(ErrorObject::of(&error)) }),
         other => Err(Problem::new(Code::Internal, format!("the API has no words for `{other:?}`"))),
     }
 }

@@ -3,7 +3,7 @@
 //! The ladders allow a burst of five, and one a second after that:
 //! - A connect that somebody asked for has three attempts with waits of anything from nothing (full jitter).
 //! - The first loss after it, or after five seconds of holding, may be an ended session, which is opened again at once.
-//!   The way back from there takes five attempts, behind waits of at least 0.375, 0.75, 1.5 and 3 s.
+//!   The way back from there takes five attempts, behind waits of at least 0.375, 0.375, 0.75, 1.5 and 3 s.
 //! - Then the server has failed: a call has it dialled again a second after that at the earliest, and by itself it is
 //!   dialled after 22 s at the earliest.
 //!
