@@ -1,5 +1,6 @@
 //! One life of a connection: the handshake of either era, requests with their deadlines, and what the server says unasked.
 
+pub(crate) mod detect;
 pub(crate) mod incoming;
 pub(crate) mod lifecycle;
 pub(crate) mod request;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use self::incoming::Inbox;
+use crate::spec::{Target, TransportKind};
 use crate::transport::{Dialect, Transport};
 use crate::wire::model::member;
 use crate::wire::{Era, Json, message, meta};
@@ -93,6 +95,11 @@ impl Session {
             Era::Modern => Dialect::Modern(self.version),
             Era::Legacy => Dialect::Legacy(self.version),
         }
+    }
+
+    /// The name of the transport that is spoken to `target`.
+    pub(crate) fn transport_name(&self, target: &Target) -> &'static str {
+        self.transport.kind().map_or(target.transport(), TransportKind::as_str)
     }
 
     /// Whether the requests of this session are mirrored into HTTP headers.
