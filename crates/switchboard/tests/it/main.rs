@@ -13,6 +13,8 @@ mod faults;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod fleet;
+#[cfg(test)]
 mod ids;
 #[cfg(test)]
 mod legacy_sse;
@@ -51,3 +53,5 @@ mod stdio_processes;
 mod stdio_streams;
 #[cfg(test)]
 mod store;
+#[cfg(test)]
+mod storm;
