@@ -19,11 +19,11 @@ use url::Url;
 
 use super::body::{ACCEPTED_CODINGS, Body, excerpt, media_type};
 use super::callers::{Broken, Callers};
-use super::http::{Address, CLOSE_LIMIT, HttpClient, UNASKED_LIMIT, VERSION, drain, status_error};
+use super::http::{Address, CLOSE_LIMIT, HttpClient, UNASKED_LIMIT, VERSION, drain, replace, status_error};
 use super::sse::EventStream;
 use super::{Answer, Dialect, Outgoing, Receiver, TransportError};
 use crate::error::chain;
-use crate::spec::HttpTarget;
+use crate::spec::{Headers, HttpTarget};
 use crate::status::clean;
 use crate::tasks::{OwnedTask, Tasks};
 use crate::wire::Message;
@@ -85,7 +85,7 @@ impl SseTransport {
 
     pub(super) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
         let mut waiting = self.callers.enter(outgoing.id)?;
-        let mut posting = Box::pin(self.poster.post(outgoing.dialect, outgoing.body.clone()));
+        let mut posting = Box::pin(self.poster.post(outgoing.dialect, outgoing.body.clone(), outgoing.headers));
         tokio::select! {
             biased;
             answer = waiting.answer() => {
@@ -99,12 +99,12 @@ impl SseTransport {
     }
 
     pub(super) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {
-        self.poster.post(dialect, body).await
+        self.poster.post(dialect, body, None).await
     }
 
     /// Sends a notification without waiting.
     pub(super) fn notify_soon(&self, dialect: Dialect, body: Bytes) {
-        let posting = self.poster.post(dialect, body);
+        let posting = self.poster.post(dialect, body, None);
         self.poster.tasks.spawn(delivered(posting));
     }
 
@@ -214,8 +214,14 @@ struct Poster {
 }
 
 impl Poster {
-    /// Posts a message; any success will do, as the answer comes on the stream. The future is independent of this.
-    fn post(&self, dialect: Dialect, body: Bytes) -> impl Future<Output = Result<(), TransportError>> + Send + use<> {
+    /// Posts a message, with headers of its own if it has any; any success will do, as the answer comes on the stream. The
+    /// future is independent of this.
+    fn post(
+        &self,
+        dialect: Dialect,
+        body: Bytes,
+        given: Option<&Headers>,
+    ) -> impl Future<Output = Result<(), TransportError>> + Send + use<> {
         if let Dialect::Legacy(version) = dialect {
             self.version.get_or_init(|| version);
         }
@@ -223,6 +229,7 @@ impl Poster {
         if let Some(version) = self.version.get() {
             headers.insert(VERSION, HeaderValue::from_static(version));
         }
+        replace(&mut headers, given);
         let (client, endpoint, tasks) = (self.client.clone(), self.endpoint.load_full(), self.tasks.clone());
         async move {
             let response = client.send(&endpoint, &Method::POST, || Ok(headers.clone()), body).await?;
@@ -322,7 +329,7 @@ impl Reading {
         let Some(reply) = self.receiver.receive(message) else { return };
         // The semaphore is never closed.
         let Ok(permit) = self.replies.clone().acquire_owned().await else { return };
-        let posting = self.poster.post(Dialect::Handshake, reply);
+        let posting = self.poster.post(Dialect::Handshake, reply, None);
         self.poster.tasks.spawn(async move {
             delivered(posting).await;
             drop(permit);

@@ -374,7 +374,11 @@ async fn headers_of_the_registration_go_on_every_request() {
     let spec = with(TransportKind::Sse, auto(&server)).header("x-key", "secret").unwrap();
     let client = client(spec).await;
     echo(&client, "hi").await;
+    let call = ToolCall::new("peer".parse().unwrap(), "echo").header("x-call", "one").unwrap();
+    client.call_with(call).await.unwrap();
     server.ask("ping", json!({})).await;
+    let with_call: Vec<_> = server.requests().into_iter().filter(|it| it.header("x-call") == Some("one")).collect();
+    assert!(with_call.len() == 1 && with_call[0].calls("tools/call"), "{with_call:?}");
     let requests = server.requests();
     assert!(requests.len() > 4 && requests.iter().all(|request| request.header("x-key") == Some("secret")));
     assert_eq!(requests[0].header("accept"), Some("text/event-stream"));
