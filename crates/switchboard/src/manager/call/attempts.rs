@@ -12,7 +12,7 @@ use crate::error::{Error, Result, chain};
 use crate::session::progress::Deadline;
 use crate::session::request::RequestError;
 use crate::status::State;
-use crate::transport::{StatusError, Transport, TransportError};
+use crate::transport::{StatusError, TransportError};
 
 /// How often a request is sent again that never left, because there was no connection.
 const REFUSALS: u32 = 3;
@@ -150,7 +150,7 @@ impl<'a> Attempts<'a> {
     /// Tells the connection's task what makes it doubtful whether the server is there. A child process is doubted for
     /// nothing: its end is seen, and a slow answer says nothing of it.
     fn doubt(&self, live: &Live, error: &RequestError) {
-        let is_http = matches!(live.session.transport, Transport::Http(_));
+        let is_http = live.session.transport.kind().is_some();
         let is_doubtful = matches!(
             error,
             RequestError::Transport(TransportError::Connect(_) | TransportError::Lost(_))
