@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::time::Duration;
 
 use async_compression::tokio::bufread::{BrotliDecoder, DeflateDecoder, GzipDecoder, ZlibDecoder};
 use bytes::{Bytes, BytesMut};
@@ -10,6 +11,7 @@ use http::HeaderMap;
 use http_body_util::{BodyDataStream, BodyExt as _};
 use hyper::body::{Body as _, Incoming};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead};
+use tokio::time::Instant;
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use super::TransportError;
@@ -102,13 +104,14 @@ impl Body {
         Err(TransportError::TooLarge { limit })
     }
 
-    /// The beginning of the body, up to `limit` bytes, as far as it can be read.
-    pub(super) async fn head(mut self, limit: usize) -> Bytes {
+    /// The beginning of the body, up to `limit` bytes, as far as it can be read in that time.
+    pub(super) async fn head(mut self, limit: usize, time: Duration) -> Bytes {
+        let until = Instant::now() + time;
         let mut head = BytesMut::new();
         while head.len() < limit {
-            match self.next().await {
-                Ok(Some(piece)) => head.extend_from_slice(&piece[..piece.len().min(limit - head.len())]),
-                Ok(None) | Err(_) => break,
+            match tokio::time::timeout_at(until, self.next()).await {
+                Ok(Ok(Some(piece))) => head.extend_from_slice(&piece[..piece.len().min(limit - head.len())]),
+                _ => break,
             }
         }
         head.freeze()

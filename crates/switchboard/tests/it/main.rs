@@ -9,6 +9,8 @@ mod era;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod http_errors;
+#[cfg(test)]
 mod ids;
 #[cfg(test)]
 mod lists;
@@ -20,6 +22,8 @@ mod real;
 mod restore;
 #[cfg(test)]
 mod results;
+#[cfg(test)]
+mod resuming;
 #[cfg(test)]
 mod schemas;
 #[cfg(test)]
@@ -43,3 +47,5 @@ mod stdio_processes;
 mod stdio_streams;
 #[cfg(test)]
 mod store;
+#[cfg(test)]
+mod streams;
