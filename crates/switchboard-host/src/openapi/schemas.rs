@@ -294,8 +294,22 @@ struct ServerStatus {
     stale: bool,
     #[schema(rename = "errorDetail")]
     error_detail: Option<Failure>,
+    /// How long the server took for the last question that any server answers at once.
+    #[schema(rename = "latencyMs")]
+    latency_ms: Option<f64>,
     lists: Lists,
+    /// How many items each list has.
+    counts: Counts,
     warnings: Vec<Warning>,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+struct Counts {
+    tools: u64,
+    prompts: u64,
+    resources: u64,
+    resource_templates: u64,
 }
 
 #[derive(ToSchema)]

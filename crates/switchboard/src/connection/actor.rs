@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -14,15 +16,16 @@ use super::{Command, Live, Shared, Wish, failure, liveness, stream};
 use crate::catalogue::ServerCatalogue;
 use crate::error::{Error, ErrorKind};
 use crate::event::EventKind;
+use crate::session::detect::Detection;
 use crate::session::incoming::{Changed, Inbox};
 use crate::session::lifecycle::{OpenError, Opening, Verdict};
 use crate::session::request::RequestError;
 use crate::session::{Link, Session};
-use crate::spec::{Target, TransportKind};
+use crate::spec::{HttpTarget, Target};
 use crate::status::State;
 use crate::tasks::OwnedTask;
 use crate::time::Timestamp;
-use crate::transport::{HttpTransport, Transport, TransportError, stdio};
+use crate::transport::{HttpTransport, SseTransport, Transport, TransportError, stdio};
 
 /// Runs a connection until its last handle is gone.
 pub(super) async fn run(shared: Arc<Shared>, commands: mpsc::Receiver<Command>) {
@@ -188,10 +191,12 @@ impl Actor {
             memory.facts = session.facts.clone();
             if !session.is_trusted {
                 memory.verdict = Some(Verdict::of(&session));
+                memory.transport = session.transport.kind();
             }
         }
         let payload = json!({
-            "url": self.shared.spec.target.display(), "transport": self.shared.spec.target.transport(), "state": "connected",
+            "url": self.shared.spec.target.display(), "transport": session.transport_name(&self.shared.spec.target),
+            "state": "connected",
             "protocolVersion": session.version,
         });
         let (stream, sender) = (stream::keep_open(session.clone(), self.shared.clone()), self.outcome_sender.clone());
@@ -293,10 +298,17 @@ impl Actor {
 
     /// Something failed so that it is doubtful whether the server is there.
     fn doubted(&mut self, generation: u64, error: TransportError) {
-        if generation == self.machine.generation() {
-            self.doubt.get_or_insert(error);
-            self.step(Input::Doubted { generation });
+        if generation != self.machine.generation() {
+            return;
         }
+        // That the server does not let us in any more needs no probe.
+        let failure = failure::of_transport(&error);
+        if failure == super::state::Failure::SignIn {
+            self.failed(generation, Input::Lost { generation, failure }, failure::lost_error(error));
+            return;
+        }
+        self.doubt.get_or_insert(error);
+        self.step(Input::Doubted { generation });
     }
 
     fn probed(&mut self, generation: u64, outcome: Result<(), RequestError>) {
@@ -476,7 +488,10 @@ async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
         Some(turn) => turn.acquire().await.ok(),
         None => None,
     };
-    let known = shared.memory.read().unwrap_or_else(PoisonError::into_inner).verdict.clone();
+    let (known, won) = {
+        let memory = shared.memory.read().unwrap_or_else(PoisonError::into_inner);
+        (memory.verdict.clone(), memory.transport)
+    };
     let dial = || link(shared);
     let mut identity = surroundings.identity.clone();
     if let Some(capabilities) = &shared.spec.capabilities {
@@ -484,20 +499,39 @@ async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
     }
     let (timeouts, choice) = (&shared.spec.timeouts, shared.spec.era);
     let limit = shared.spec.timeouts.connect;
-    let opening = Opening { dial: &dial, identity: &identity, timeouts, until: Instant::now() + limit, choice };
-    match tokio::time::timeout(limit, opening.open(known.as_ref())).await {
+    let (until, is_heard) = (Instant::now() + limit, AtomicBool::new(false));
+    let opening = Opening { dial: &dial, identity: &identity, timeouts, until, choice, is_heard };
+    let opened = async {
+        match &shared.spec.target {
+            Target::Http(target) => {
+                let stream = || -> BoxFuture<'_, _> { Box::pin(event_stream(shared, target)) };
+                let detection = Detection { opening: &opening, stream: &stream, setting: target.transport };
+                detection.open(known.as_ref(), won).await
+            }
+            Target::Stdio(_) | Target::InProcess(_) => opening.open(known.as_ref()).await,
+        }
+    };
+    match tokio::time::timeout(limit, opened).await {
         Ok(outcome) => outcome,
         Err(_) => Err(OpenError::late(limit)),
     }
 }
 
-/// A new way to the server.
+/// A new way to the server over HTTP+SSE.
+async fn event_stream(shared: &Shared, target: &HttpTarget) -> Result<Link, TransportError> {
+    let surroundings = &shared.surroundings;
+    let inbox = Arc::new(Inbox::new(shared.id.clone(), surroundings.events.clone()));
+    let limit = shared.spec.limits.message_bytes;
+    let sse = SseTransport::open(surroundings.http.clone(), target, limit, inbox.clone()).await?;
+    Ok(Link::new(Transport::Sse(Arc::new(sse)), inbox))
+}
+
+/// A new way to the server; to one at a URL, over Streamable HTTP.
 fn link(shared: &Shared) -> Result<Link, TransportError> {
     let surroundings = &shared.surroundings;
     let inbox = Arc::new(Inbox::new(shared.id.clone(), surroundings.events.clone()));
     let limit = shared.spec.limits.message_bytes;
     let transport = match &shared.spec.target {
-        Target::Http(target) if target.transport == TransportKind::Sse => return Err(TransportError::NotSpoken),
         Target::Http(target) => {
             let http = HttpTransport::new(surroundings.http.clone(), target, limit, inbox.clone())?;
             Transport::Http(Arc::new(http))

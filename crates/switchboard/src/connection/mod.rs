@@ -28,7 +28,7 @@ use crate::event::EventLog;
 use crate::id::ServerId;
 use crate::session::lifecycle::Verdict;
 use crate::session::{Identity, ServerFacts, Session};
-use crate::spec::ServerSpec;
+use crate::spec::{ServerSpec, Target, TransportKind};
 use crate::status::{State, Warning};
 use crate::tasks::OwnedTask;
 use crate::time::Timestamp;
@@ -75,6 +75,8 @@ pub(crate) struct View {
 pub(crate) struct Memory {
     pub(crate) verdict: Option<Verdict>,
     pub(crate) facts: ServerFacts,
+    /// The HTTP transport that worked last.
+    pub(crate) transport: Option<TransportKind>,
 }
 
 /// An open connection and the generation that it belongs to.
@@ -193,6 +195,19 @@ impl Connection {
 
     pub(crate) fn memory(&self) -> Memory {
         self.shared.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The name of the transport that is spoken, or was last.
+    pub(crate) fn transport(&self) -> &'static str {
+        let target = &self.shared.spec.target;
+        let kind = match target {
+            Target::Http(http) if http.transport == TransportKind::Auto => {
+                let spoken = self.live().and_then(|live| live.session.transport.kind());
+                spoken.or_else(|| self.memory().transport)
+            }
+            _ => None,
+        };
+        kind.map_or(target.transport(), TransportKind::as_str)
     }
 
     /// Begins to open it, without anybody waiting for how that ends.

@@ -7,11 +7,15 @@ mod drift;
 #[cfg(test)]
 mod era;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod http_errors;
 #[cfg(test)]
 mod ids;
+#[cfg(test)]
+mod legacy_sse;
 #[cfg(test)]
 mod lists;
 #[cfg(test)]
