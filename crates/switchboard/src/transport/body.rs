@@ -19,6 +19,9 @@ use super::TransportError;
 /// The content codings that we offer.
 pub(super) const ACCEPTED_CODINGS: &str = "gzip, deflate, br";
 
+/// How long the beginning of a body may take to come, where only that is wanted.
+const HEAD_TIME: Duration = Duration::from_secs(2);
+
 /// An answer's body, decoded.
 pub(crate) enum Body {
     Plain(Incoming),
@@ -104,9 +107,9 @@ impl Body {
         Err(TransportError::TooLarge { limit })
     }
 
-    /// The beginning of the body, up to `limit` bytes, as far as it can be read in that time.
-    pub(super) async fn head(mut self, limit: usize, time: Duration) -> Bytes {
-        let until = Instant::now() + time;
+    /// The beginning of the body, up to `limit` bytes, as far as it can be read in a short time.
+    pub(super) async fn head(mut self, limit: usize) -> Bytes {
+        let until = Instant::now() + HEAD_TIME;
         let mut head = BytesMut::new();
         while head.len() < limit {
             match tokio::time::timeout_at(until, self.next()).await {

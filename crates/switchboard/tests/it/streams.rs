@@ -180,6 +180,27 @@ async fn a_server_that_ends_streams_on_purpose_is_asked_again_and_again() {
 }
 
 #[tokio::test]
+async fn an_event_that_is_too_large_costs_only_itself() {
+    let server = answering_gets(|_| {
+        let large = format!("id: 2\ndata: {}\n\n", "x".repeat(100_000));
+        HttpReply::event_stream([log(1), large, log(3)]).then_hang()
+    })
+    .await;
+    let manager = manager().await;
+    let events = manager.events();
+    let mut spec = over_http(&server);
+    spec.limits.message_bytes = 64 << 10;
+    let id = ready(&manager, spec).await;
+    let mut setup = Setup { server, manager, events, id };
+    assert_eq!(setup.event(EventKind::Log).await["logger"], "1");
+    assert_eq!(setup.event(EventKind::Log).await["logger"], "3");
+    let warnings = setup.manager.status(&setup.id).unwrap().warnings;
+    assert!(warnings.iter().any(|warning| warning.message.contains("larger than the limit")), "{warnings:?}");
+    setup.works().await;
+    assert_eq!(gets(&setup.server).len(), 1);
+}
+
+#[tokio::test]
 async fn b045_an_idle_stream_that_is_cut_is_opened_again_in_the_same_session() {
     let mut setup = Setup::of(HttpPeer::start(peer()).await).await;
     setup.stream("opened").await;

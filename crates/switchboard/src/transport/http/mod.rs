@@ -171,7 +171,7 @@ impl Drop for HttpTransport {
 pub(super) async fn drain(response: Response<Incoming>) {
     let (parts, body) = response.into_parts();
     if let Ok(body) = Body::new(&parts.headers, body) {
-        body.head(ERROR_BODY, CLOSE_LIMIT).await;
+        body.head(ERROR_BODY).await;
     }
 }
 

@@ -15,8 +15,6 @@ use crate::wire::{Message, message};
 
 /// How much of an error's body is read.
 pub(super) const ERROR_BODY: usize = 64 << 10;
-/// How long it may take to come. What is there by then is shown.
-const ERROR_TIME: Duration = Duration::from_secs(2);
 
 impl HttpTransport {
     /// What an answer to a request that is no success means; it may be that the session is gone.
@@ -81,7 +79,7 @@ pub(in crate::transport) async fn status_error(response: Response<Incoming>) -> 
     let (parts, body) = response.into_parts();
     let retry_after = parts.headers.get(RETRY_AFTER).and_then(retry_after);
     let text = match Body::new(&parts.headers, body) {
-        Ok(body) => body.head(ERROR_BODY, ERROR_TIME).await,
+        Ok(body) => body.head(ERROR_BODY).await,
         Err(_) => Bytes::new(),
     };
     let (rpc, has_id) = match Message::parse(&text) {
