@@ -221,9 +221,14 @@ impl HttpPeer {
         self.shared.lock().sessions.iter().cloned().collect()
     }
 
+    /// How many sessions were begun so far.
+    pub fn sessions_begun(&self) -> usize {
+        self.shared.lock().sessions_begun
+    }
+
     /// Forgets every session, as a server does that was restarted: their ids are answered with 404 from now on.
     pub fn forget_sessions(&self) {
-        self.shared.lock().sessions.clear();
+        self.shared.forget_sessions();
     }
 
     /// The sockets that are open now.
@@ -263,8 +268,7 @@ impl HttpPeer {
 
     /// Closes every open connection, but goes on listening.
     pub fn cut_connections(&self) {
-        let connections = std::mem::take(&mut self.shared.lock().connections);
-        connections.cancel();
+        self.shared.cut_connections();
     }
 
     /// Stops listening and closes every connection: the port refuses from now on.
@@ -329,6 +333,15 @@ impl Shared {
     fn knows_session(&self, session: Option<&str>) -> bool {
         let state = self.lock();
         !state.settings.sessions || session.is_some_and(|session| state.sessions.contains(session))
+    }
+
+    fn forget_sessions(&self) {
+        self.lock().sessions.clear();
+    }
+
+    fn cut_connections(&self) {
+        let connections = std::mem::take(&mut self.lock().connections);
+        connections.cancel();
     }
 
     fn forget_session(&self, session: &str) {

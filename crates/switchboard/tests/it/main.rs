@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod calls;
+#[cfg(test)]
 mod drift;
 #[cfg(test)]
 mod era;
@@ -10,6 +12,8 @@ mod era;
 mod faults;
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod fleet;
 #[cfg(test)]
 mod http_errors;
 #[cfg(test)]
@@ -22,6 +26,8 @@ mod lists;
 mod manager;
 #[cfg(test)]
 mod real;
+#[cfg(test)]
+mod replay;
 #[cfg(test)]
 mod restore;
 #[cfg(test)]
@@ -51,5 +57,7 @@ mod stdio_processes;
 mod stdio_streams;
 #[cfg(test)]
 mod store;
+#[cfg(test)]
+mod storm;
 #[cfg(test)]
 mod streams;

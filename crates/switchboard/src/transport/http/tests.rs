@@ -29,7 +29,15 @@ async fn in_session(reply: HttpReply) -> (HttpPeer, Arc<HttpTransport>) {
 
 async fn ask(transport: &Arc<HttpTransport>) -> Result<Answer, TransportError> {
     let body = Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}");
-    let outgoing = Outgoing { id: 7, method: "ping", name: None, param_headers: &[], dialect: DIALECT, body: &body };
+    let outgoing = Outgoing {
+        id: 7,
+        method: "ping",
+        name: None,
+        param_headers: &[],
+        headers: None,
+        dialect: DIALECT,
+        body: &body,
+    };
     transport.request(outgoing).await
 }
 
@@ -68,7 +76,7 @@ async fn a_session_that_the_server_does_not_know_is_not_named_again() {
         let ping = Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}");
         transport.pass_on(DIALECT, Message::parse(&ping).unwrap());
         assert!(transport.open_stream(DIALECT, &super::super::Cursor::default()).await.is_err());
-        transport.close().await;
+        transport.close(DIALECT).await;
         assert_eq!(server.requests().len(), 1, "{shown}");
     }
 }
@@ -94,7 +102,7 @@ async fn other_refusals_leave_the_session_alone() {
         let outcome = ask(&transport).await;
         assert!(!matches!(outcome, Err(TransportError::SessionGone(_))), "{shown}: {outcome:?}");
         assert!(transport.session_id().is_some(), "{shown}");
-        transport.close().await;
+        transport.close(DIALECT).await;
         let last = server.requests().pop().unwrap();
         assert_eq!((last.method.as_str(), names_session(&last)), ("DELETE", true), "{shown}");
     }
@@ -117,6 +125,6 @@ async fn a_404_without_a_session_is_a_404() {
         let outcome = ask(&transport).await;
         assert!(matches!(&outcome, Err(TransportError::Status(error)) if error.status == 404), "{outcome:?}");
     }
-    transport.close().await;
+    transport.close(DIALECT).await;
     assert_eq!(server.requests().len(), 2, "there is nothing to end");
 }
