@@ -15,6 +15,8 @@ mod fixture;
 #[cfg(test)]
 mod fleet;
 #[cfg(test)]
+mod http_errors;
+#[cfg(test)]
 mod ids;
 #[cfg(test)]
 mod legacy_sse;
@@ -30,6 +32,8 @@ mod replay;
 mod restore;
 #[cfg(test)]
 mod results;
+#[cfg(test)]
+mod resuming;
 #[cfg(test)]
 mod schemas;
 #[cfg(test)]
@@ -55,3 +59,5 @@ mod stdio_streams;
 mod store;
 #[cfg(test)]
 mod storm;
+#[cfg(test)]
+mod streams;
