@@ -3,11 +3,15 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod closing;
+#[cfg(test)]
 mod drift;
 #[cfg(test)]
 mod era;
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod heartbeat;
 #[cfg(test)]
 mod ids;
 #[cfg(test)]
@@ -22,6 +26,8 @@ mod restore;
 mod results;
 #[cfg(test)]
 mod schemas;
+#[cfg(test)]
+mod sessions;
 #[cfg(test)]
 mod sse;
 #[cfg(test)]
