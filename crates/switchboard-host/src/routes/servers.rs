@@ -169,15 +169,11 @@ fn connected(at: &At, outcome: switchboard::Result<Added>) -> Result<Response, P
 }
 
 fn standing(added: Added) -> Result<Standing, Problem> {
+    let state = added.state();
     match added {
-        Added::Ready { id } => Ok(Standing { id, state: ServerState::Ready, auth_url: None, error: None }),
-        Added::Authenticating { id, auth_url } => {
-            Ok(Standing { id, state: ServerState::Authenticating, auth_url: Some(auth_url), error: None })
-        }
-        Added::Failed { id, error } => {
-            let error = Some(ErrorObject::of(&error));
-            Ok(Standing { id, state: ServerState::Failed, auth_url: None, error })
-        }
+        Added::Ready { id } => Ok(Standing { id, state, auth_url: None, error: None }),
+        Added::Authenticating { id, auth_url } => Ok(Standing { id, state, auth_url: Some(auth_url), error: None }),
+        Added::Failed { id, error } => Ok(Standing { id, state, auth_url: None, error: Some(ErrorObject::of(&error)) }),
         other => Err(Problem::new(Code::Internal, format!("the API has no words for `{other:?}`"))),
     }
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -14,15 +16,16 @@ use super::{Command, Ending, Live, Memory, Shared, Wish, failure, liveness, stre
 use crate::catalogue::ServerCatalogue;
 use crate::error::{Error, ErrorKind};
 use crate::event::EventKind;
+use crate::session::detect::Detection;
 use crate::session::incoming::{Changed, Inbox};
 use crate::session::lifecycle::{OpenError, Opening, Verdict};
 use crate::session::request::RequestError;
 use crate::session::{Link, Session};
-use crate::spec::{Target, TransportKind};
+use crate::spec::{HttpTarget, Target};
 use crate::status::State;
 use crate::tasks::OwnedTask;
 use crate::time::Timestamp;
-use crate::transport::{HttpTransport, Transport, TransportError, stdio};
+use crate::transport::{HttpTransport, SseTransport, Transport, TransportError, stdio};
 use crate::wire::Era;
 
 /// Runs a connection until its last handle is gone.
@@ -220,12 +223,14 @@ impl Actor {
             memory.ended_at_probe = false;
             if !session.is_trusted {
                 memory.verdict = Some(Verdict::of(&session));
+                memory.transport = session.transport.kind();
                 memory.session = None;
             }
         });
         self.is_unproven = session.is_resumed();
         let payload = json!({
-            "url": self.shared.spec.target.display(), "transport": self.shared.spec.target.transport(), "state": "connected",
+            "url": self.shared.spec.target.display(), "transport": session.transport_name(&self.shared.spec.target),
+            "state": "connected",
             "protocolVersion": session.version,
         });
         let (stream, sender) = (stream::keep_open(session.clone(), self.shared.clone()), self.outcome_sender.clone());
@@ -353,10 +358,17 @@ impl Actor {
 
     /// Something failed so that it is doubtful whether the server is there.
     fn doubted(&mut self, generation: u64, error: TransportError) {
-        if generation == self.machine.generation() {
-            self.doubt.get_or_insert(error);
-            self.step(Input::Doubted { generation });
+        if generation != self.machine.generation() {
+            return;
         }
+        // That the server does not let us in any more needs no probe.
+        let failure = failure::of_transport(&error);
+        if failure == super::state::Failure::SignIn {
+            self.failed(generation, Input::Lost { generation, failure }, failure::lost_error(error));
+            return;
+        }
+        self.doubt.get_or_insert(error);
+        self.step(Input::Doubted { generation });
     }
 
     fn probed(&mut self, generation: u64, outcome: Result<(), RequestError>) {
@@ -554,6 +566,7 @@ async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
         timeouts,
         until: Instant::now() + limit,
         choice,
+        is_heard: AtomicBool::new(false),
         ended_at_probe: known.ended_at_probe,
     };
     if let (Some(session), Target::Http(_)) = (&known.session, &shared.spec.target)
@@ -561,19 +574,38 @@ async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
     {
         return Ok(session);
     }
-    match tokio::time::timeout(limit, opening.open(known.verdict.as_ref())).await {
+    let verdict = known.verdict.as_ref();
+    let opened = async {
+        match &shared.spec.target {
+            Target::Http(target) => {
+                let stream = || -> BoxFuture<'_, _> { Box::pin(event_stream(shared, target)) };
+                let detection = Detection { opening: &opening, stream: &stream, setting: target.transport };
+                detection.open(verdict, known.transport).await
+            }
+            Target::Stdio(_) | Target::InProcess(_) => opening.open(verdict).await,
+        }
+    };
+    match tokio::time::timeout(limit, opened).await {
         Ok(outcome) => outcome,
         Err(_) => Err(OpenError::late(limit)),
     }
 }
 
-/// A new way to the server.
+/// A new way to the server over HTTP+SSE.
+async fn event_stream(shared: &Shared, target: &HttpTarget) -> Result<Link, TransportError> {
+    let surroundings = &shared.surroundings;
+    let inbox = Arc::new(Inbox::new(shared.id.clone(), surroundings.events.clone()));
+    let limit = shared.spec.limits.message_bytes;
+    let sse = SseTransport::open(surroundings.http.clone(), target, limit, inbox.clone()).await?;
+    Ok(Link::new(Transport::Sse(Arc::new(sse)), inbox))
+}
+
+/// A new way to the server; to one at a URL, over Streamable HTTP.
 fn link(shared: &Shared) -> Result<Link, TransportError> {
     let surroundings = &shared.surroundings;
     let inbox = Arc::new(Inbox::new(shared.id.clone(), surroundings.events.clone()));
     let limit = shared.spec.limits.message_bytes;
     let transport = match &shared.spec.target {
-        Target::Http(target) if target.transport == TransportKind::Sse => return Err(TransportError::NotSpoken),
         Target::Http(target) => {
             let http = HttpTransport::new(surroundings.http.clone(), target, limit, inbox.clone())?;
             Transport::Http(Arc::new(http))

@@ -30,7 +30,7 @@ use crate::event::EventLog;
 use crate::id::ServerId;
 use crate::session::lifecycle::Verdict;
 use crate::session::{Identity, ServerFacts, Session};
-use crate::spec::ServerSpec;
+use crate::spec::{ServerSpec, Target, TransportKind};
 use crate::status::{State, Warning};
 use crate::store::record::SessionRecord;
 use crate::tasks::{OwnedTask, Tasks};
@@ -82,6 +82,8 @@ pub(crate) struct View {
 pub(crate) struct Memory {
     pub(crate) verdict: Option<Verdict>,
     pub(crate) facts: ServerFacts,
+    /// The HTTP transport that worked last.
+    pub(crate) transport: Option<TransportKind>,
     /// The session to be taken up again the next time.
     pub(crate) session: Option<SessionRecord>,
     /// Whether its process ended when it was asked for its era. Not stored.
@@ -212,6 +214,19 @@ impl Connection {
         self.shared.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The name of the transport that is spoken, or was last.
+    pub(crate) fn transport(&self) -> &'static str {
+        let target = &self.shared.spec.target;
+        let kind = match target {
+            Target::Http(http) if http.transport == TransportKind::Auto => {
+                let spoken = self.live().and_then(|live| live.session.transport.kind());
+                spoken.or_else(|| self.memory().transport)
+            }
+            _ => None,
+        };
+        kind.map_or(target.transport(), TransportKind::as_str)
+    }
+
     /// Begins to open it, without anybody waiting for how that ends.
     pub(crate) async fn connect_quietly(&self) {
         self.wish(Wish::Connect { lists: true, quiet: true }).await;
@@ -268,6 +283,11 @@ impl Connection {
         self.live().ok_or_else(|| failure::not_ready(&self.shared.id, &self.view()))
     }
 
+    /// Whether that is still the open session.
+    pub(crate) fn is_present(&self, live: &Live) -> bool {
+        self.shared.live.load().as_ref().is_some_and(|now| now.generation == live.generation)
+    }
+
     /// A place among the calls under way; waits for one in the order of asking.
     ///
     /// # Errors
@@ -281,7 +301,10 @@ impl Connection {
         drop(under_way);
         let _place = Place::take(&self.shared)?;
         let permit = self.shared.permits.acquire().await;
-        let permit = permit.map_err(|_| Error::new(ErrorKind::ServerClosed, "the server is being closed"))?;
+        let permit = permit.map_err(|_| {
+            let error = Error::new(ErrorKind::ServerClosed, "the server is being closed; the request was not sent");
+            error.with(|data| data.maybe_ran = Some(false))
+        })?;
         Ok(Permit { _place: permit, _under_way: self.shared.calls.token() })
     }
 
@@ -393,6 +416,7 @@ impl<'a> Place<'a> {
             let text = format!("{limit} calls wait for this server already");
             return Err(Error::new(ErrorKind::Overloaded, text).of(&shared.id).with(|data| {
                 data.retry_after = Some(Duration::from_secs(1));
+                data.maybe_ran = Some(false);
             }));
         }
         Ok(Self(&shared.waiting))

@@ -18,7 +18,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
 pub use self::builder::Builder;
-pub use self::call::{CallLimits, CallResult, ToolCall};
+pub use self::call::{CallLimits, CallResult, Progress, ProgressStream, ToolCall};
 pub use self::drift::{ChangedTool, Drift};
 pub(crate) use self::drift::{approving, drift_of};
 use self::entries::Merged;
@@ -115,6 +115,18 @@ impl Added {
     pub fn id(&self) -> &ServerId {
         match self {
             Self::Ready { id } | Self::Authenticating { id, .. } | Self::Failed { id, .. } => id,
+        }
+    }
+
+    /// The state that the server is in by this, which is the one that its status shows.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self {
+            Self::Ready { .. } => State::Ready,
+            Self::Authenticating { .. } => State::Authenticating,
+            // A person must act, although nobody could say where.
+            Self::Failed { error, .. } if error.kind() == ErrorKind::SignInRequired => State::Authenticating,
+            Self::Failed { .. } => State::Failed,
         }
     }
 

@@ -89,7 +89,8 @@ impl Inner {
         });
         let facts = catalogue.as_ref().map(facts_of).unwrap_or_default();
         let catalogue = catalogue.map(catalogue_of).unwrap_or_default();
-        let memory = Memory { verdict, facts, session: record.session, ended_at_probe: false };
+        let (session, transport) = (record.session, record.transport);
+        let memory = Memory { verdict, facts, transport, session, ended_at_probe: false };
         let (has_approval, catalogue) = (approval.is_some(), compared(id, catalogue, approval));
         let mut spec = record.spec;
         spec.id = Some(id.clone());

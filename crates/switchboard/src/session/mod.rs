@@ -1,7 +1,9 @@
 //! One life of a connection: the handshake of either era, requests with their deadlines, and what the server says unasked.
 
+pub(crate) mod detect;
 pub(crate) mod incoming;
 pub(crate) mod lifecycle;
+pub(crate) mod progress;
 pub(crate) mod request;
 
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use self::incoming::Inbox;
 use crate::error::RpcError;
 use crate::secret::Secret;
+use crate::spec::{Target, TransportKind};
 use crate::store::record::SessionRecord;
 use crate::transport::{Dialect, Transport};
 use crate::wire::model::member;
@@ -126,6 +129,11 @@ impl Session {
             Era::Modern => Dialect::Modern(self.version),
             Era::Legacy => Dialect::Legacy(self.version),
         }
+    }
+
+    /// The name of the transport that is spoken to `target`.
+    pub(crate) fn transport_name(&self, target: &Target) -> &'static str {
+        self.transport.kind().map_or(target.transport(), TransportKind::as_str)
     }
 
     /// Whether the requests of this session are mirrored into HTTP headers.

@@ -1,12 +1,14 @@
-//! How messages get to a server and back: Streamable HTTP, child processes, and pairs in this process.
+//! How messages get to a server and back: Streamable HTTP, HTTP+SSE, child processes, and pairs in this process.
 //!
 //! A transport carries one request and gives back its answer; everything else that the server says on the way goes to the
 //! [`Receiver`]. It knows no session, no era and no retry: those are decided above, by what the errors here say.
 
 mod body;
+mod callers;
 pub(crate) mod command;
 mod connector;
 pub(crate) mod http;
+mod legacy_sse;
 mod pipe;
 pub(crate) mod process;
 mod sse;
@@ -19,10 +21,12 @@ use std::time::Duration;
 use bytes::Bytes;
 
 pub(crate) use self::http::{HttpClient, HttpTransport, refuses_stream};
+pub(crate) use self::legacy_sse::SseTransport;
 pub(crate) use self::pipe::PipeTransport;
 pub(crate) use self::process::Exit;
 pub(crate) use self::sse::Cursor;
 use crate::error::RpcError;
+use crate::spec::{Headers, TransportKind};
 use crate::wire::{Json, Message};
 
 /// The longest wait that a server may ask for, in `Retry-After` or in the `retry` of an event stream. Some ask for days, or
@@ -51,6 +55,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) name: Option<&'a str>,
     /// What `Mcp-Param-*` mirrors.
     pub(crate) param_headers: &'a [(Box<str>, String)],
+    /// Headers of this request alone, which take the place of those of the same name that every request has.
+    pub(crate) headers: Option<&'a Headers>,
     /// The revision it is written in; `None` before one is agreed on.
     pub(crate) dialect: Dialect,
     /// The message.
@@ -80,6 +86,9 @@ pub(crate) enum TransportError {
     /// The connection broke; the request may have been carried out.
     #[error("the connection was lost before an answer came")]
     Lost(#[source] Cause),
+    /// The connection was broken already; nothing was sent.
+    #[error("the request was not sent")]
+    Unsent(#[source] Box<TransportError>),
     /// The server answered with an HTTP status that is no success.
     #[error("{0}")]
     Status(Box<StatusError>),
@@ -107,9 +116,6 @@ pub(crate) enum TransportError {
     /// We closed the connection.
     #[error("the connection was closed")]
     Closed,
-    /// The registration asks for a transport that is not spoken here.
-    #[error("the HTTP+SSE transport of 2024-11-05 is not spoken by this version; register the server with `auto`")]
-    NotSpoken,
 }
 
 impl TransportError {
@@ -219,6 +225,18 @@ pub(crate) struct StatusError {
 }
 
 impl StatusError {
+    /// Whether the server may have carried the request out, by the status alone. A client error refuses it, as does a 503
+    /// that says when to come back; what gateways say of a server behind them leaves it open.
+    pub(crate) fn maybe_ran(&self) -> bool {
+        match self.status {
+            // Given up in the middle: by a server that waited for us, or by a proxy that did not wait for the server.
+            408 | 499 => true,
+            501 | 505 => false,
+            503 => self.retry_after.is_none(),
+            status => status >= 500,
+        }
+    }
+
     fn text(&self) -> String {
         let reason = ::http::StatusCode::from_u16(self.status).ok().and_then(|status| status.canonical_reason());
         let reason = reason.map(|reason| format!(" {reason}")).unwrap_or_default();
@@ -236,6 +254,8 @@ impl StatusError {
 pub(crate) enum Transport {
     /// Streamable HTTP.
     Http(Arc<HttpTransport>),
+    /// HTTP+SSE, the transport of 2024-11-05.
+    Sse(Arc<SseTransport>),
     /// One duplex stream of lines: a child process, or a pair in this process.
     Pipe(Arc<PipeTransport>),
 }
@@ -247,6 +267,7 @@ impl Transport {
     pub(crate) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
         match self {
             Self::Http(http) => http.request(outgoing).await,
+            Self::Sse(sse) => sse.request(outgoing).await,
             Self::Pipe(pipe) => pipe.request(outgoing).await,
         }
     }
@@ -255,6 +276,7 @@ impl Transport {
     pub(crate) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {
         match self {
             Self::Http(http) => http.notify(dialect, body).await,
+            Self::Sse(sse) => sse.notify(dialect, body).await,
             Self::Pipe(pipe) => pipe.send(body).await,
         }
     }
@@ -265,14 +287,16 @@ impl Transport {
         match (self, dialect) {
             (Self::Http(_), Dialect::Modern(_)) => {}
             (Self::Http(http), _) => http.notify_soon(dialect, notice),
+            (Self::Sse(sse), _) => sse.notify_soon(dialect, notice),
             (Self::Pipe(pipe), _) => pipe.send_soon(notice),
         }
     }
 
-    /// Waits until the way is broken, and says why. Never returns for HTTP, which has no lasting connection.
+    /// Waits until the way is broken, and says why. Never returns for Streamable HTTP, which has no lasting connection.
     pub(crate) async fn broken(&self) -> TransportError {
         match self {
             Self::Http(_) => std::future::pending().await,
+            Self::Sse(sse) => sse.broken().await,
             Self::Pipe(pipe) => pipe.broken().await,
         }
     }
@@ -282,6 +306,10 @@ impl Transport {
     pub(crate) async fn close(&self, dialect: Dialect) -> bool {
         match self {
             Self::Http(http) => http.close(dialect).await,
+            Self::Sse(sse) => {
+                sse.close().await;
+                true
+            }
             Self::Pipe(pipe) => {
                 pipe.close().await;
                 true
@@ -292,8 +320,26 @@ impl Transport {
     /// The last of what the child process behind it wrote to its standard error.
     pub(crate) fn stderr(&self) -> Option<String> {
         match self {
-            Self::Http(_) => None,
+            Self::Http(_) | Self::Sse(_) => None,
             Self::Pipe(pipe) => pipe.stderr(),
+        }
+    }
+
+    /// Which of the HTTP transports it is, if it is one.
+    pub(crate) fn kind(&self) -> Option<TransportKind> {
+        match self {
+            Self::Http(_) => Some(TransportKind::StreamableHttp),
+            Self::Sse(_) => Some(TransportKind::Sse),
+            Self::Pipe(_) => None,
+        }
+    }
+
+    /// Replies that answered no request, where they are counted.
+    pub(crate) fn unmatched(&self) -> u64 {
+        match self {
+            Self::Http(_) => 0,
+            Self::Sse(sse) => sse.unmatched(),
+            Self::Pipe(pipe) => pipe.unmatched(),
         }
     }
 }

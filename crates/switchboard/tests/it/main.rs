@@ -3,23 +3,33 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod calls;
+#[cfg(test)]
 mod closing;
 #[cfg(test)]
 mod drift;
 #[cfg(test)]
 mod era;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod fleet;
 #[cfg(test)]
 mod heartbeat;
 #[cfg(test)]
 mod ids;
+#[cfg(test)]
+mod legacy_sse;
 #[cfg(test)]
 mod lists;
 #[cfg(test)]
 mod manager;
 #[cfg(test)]
 mod real;
+#[cfg(test)]
+mod replay;
 #[cfg(test)]
 mod restore;
 #[cfg(test)]
@@ -49,3 +59,5 @@ mod stdio_processes;
 mod stdio_streams;
 #[cfg(test)]
 mod store;
+#[cfg(test)]
+mod storm;

@@ -67,11 +67,8 @@ async fn a_probe_that_is_answered_too_late_changes_nothing() {
     let id = ready(&manager, spec).await;
     let status = manager.status(&id).unwrap();
     assert_eq!(status.protocol_version.as_deref(), LEGACY);
-    assert!(
-        status.warnings.iter().any(|warning| warning.message.contains("an unmatched reply")),
-        "{:?}",
-        status.warnings
-    );
+    // An answer to what was given up is nothing odd.
+    assert_eq!(status.warnings, []);
     assert_eq!(pids.started().len(), 1);
 }
 

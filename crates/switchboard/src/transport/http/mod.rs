@@ -18,11 +18,13 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Response};
 use hyper::body::Incoming;
 
-use self::client::Address;
+pub(super) use self::client::Address;
 pub(crate) use self::client::HttpClient;
 use self::headers::SESSION_ID;
+pub(super) use self::headers::VERSION;
+use self::status::ERROR_BODY;
 pub(crate) use self::status::refuses_stream;
-use self::status::{ERROR_BODY, status_error};
+pub(super) use self::status::status_error;
 use super::body::{ACCEPTED_CODINGS, Body};
 use super::{Answer, Dialect, Outgoing, Receiver, TransportError};
 use crate::spec::HttpTarget;
@@ -30,9 +32,9 @@ use crate::tasks::Tasks;
 use crate::wire::Message;
 
 /// How long a server may take to accept what nobody waits for; as long as that, it keeps its transport alive.
-const UNASKED_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const UNASKED_LIMIT: Duration = Duration::from_secs(10);
 /// How long the end of a session may take.
-const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// One server over Streamable HTTP, in one life of its connection.
 pub(crate) struct HttpTransport {
@@ -173,7 +175,7 @@ impl Drop for HttpTransport {
 }
 
 /// Reads an answer that says nothing to us, which frees the connection for the next request. Some servers never end it.
-async fn drain(response: Response<Incoming>) {
+pub(super) async fn drain(response: Response<Incoming>) {
     let (parts, body) = response.into_parts();
     if let Ok(body) = Body::new(&parts.headers, body) {
         let _ = tokio::time::timeout(CLOSE_LIMIT, body.head(ERROR_BODY)).await;
