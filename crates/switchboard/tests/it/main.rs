@@ -5,6 +5,8 @@ mod answers;
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
+mod closing;
+#[cfg(test)]
 mod drift;
 #[cfg(test)]
 mod era;
@@ -14,6 +16,8 @@ mod faults;
 mod fixture;
 #[cfg(test)]
 mod fleet;
+#[cfg(test)]
+mod heartbeat;
 #[cfg(test)]
 mod http_errors;
 #[cfg(test)]
@@ -36,6 +40,8 @@ mod results;
 mod resuming;
 #[cfg(test)]
 mod schemas;
+#[cfg(test)]
+mod sessions;
 #[cfg(test)]
 mod sse;
 #[cfg(test)]
