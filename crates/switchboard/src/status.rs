@@ -238,7 +238,7 @@ pub struct ServerStatus {
     /// The server's own name and version, as it sent them.
     #[serde(rename = "serverInfo")]
     pub server_info: Option<Json>,
-    /// `streamable-http`, `stdio` or `in-process`; what is spoken now, or was last.
+    /// `streamable-http`, `sse`, `stdio` or `in-process`; what is spoken now, or was last.
     pub transport: &'static str,
     /// The revision that is spoken.
     #[serde(rename = "protocolVersion")]

@@ -320,7 +320,7 @@ pub(crate) fn of_connection(connection: &Connection) -> ServerStatus {
         instructions: memory.facts.instructions.map(|text| clean_instructions(&text)),
         capabilities: memory.facts.capabilities,
         server_info: memory.facts.info,
-        transport: connection.spec().target.transport(),
+        transport: connection.transport(),
         protocol_version: version.or(memory.verdict.map(|verdict| verdict.version)),
         since: view.since,
         attempt: view.attempt,

@@ -3,13 +3,15 @@
 //! A server is asked `server/discover` first. What it makes of that decides (specification 2026-07-28, "Versioning",
 //! "Backward Compatibility"); the table is in [`judge`]. The verdict is kept with the registration and trusted next time.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::request::{Request, RequestError};
 use super::{Identity, Link, ServerFacts, Session};
-use crate::spec::{EraChoice, Timeouts};
+use crate::spec::{EraChoice, Timeouts, TransportKind};
+use crate::store::record::SessionRecord;
 use crate::time::Timestamp;
 use crate::transport::{Dialect, Receiver as _, Transport, TransportError};
 use crate::wire::message::{self, Params};
@@ -18,6 +20,9 @@ use crate::wire::{Era, Json, meta, version};
 
 /// How long a legacy verdict is trusted before the server is asked again.
 const LEGACY_TRUST: Duration = Duration::from_secs(24 * 3600);
+
+/// The request that asks a server for its era.
+const PROBE: &str = "server/discover";
 
 /// What is known of a server's era from an earlier life.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,6 +95,20 @@ pub(crate) enum OpenError {
         /// Why.
         why: &'static str,
     },
+    /// The event stream of HTTP+SSE did not say in time where messages go.
+    #[error("no event stream with an `endpoint` event came in {after:.1?}")]
+    NoEndpoint {
+        /// How long was waited.
+        after: Duration,
+    },
+    /// Neither HTTP transport works; the first failure decides what comes next.
+    #[error("neither HTTP transport works")]
+    Neither {
+        /// The transport tried first, and its failure.
+        first: (TransportKind, Box<OpenError>),
+        /// The other.
+        second: (TransportKind, Box<OpenError>),
+    },
 }
 
 impl OpenError {
@@ -99,9 +118,21 @@ impl OpenError {
         Self::Step { step: "handshake", source }
     }
 
-    /// Whether no answer came in time. What was known of the server is then no longer relied on.
-    pub(crate) fn is_late(&self) -> bool {
-        matches!(self, Self::Step { source: RequestError::Timeout { .. }, .. })
+    /// Whether no answer came in time, or the process ended instead. What was known of the server is then no longer relied
+    /// on.
+    pub(crate) fn is_silence(&self) -> bool {
+        let ended = |error: &TransportError| matches!(error, TransportError::Exited(_));
+        match self {
+            Self::Step { source: RequestError::Timeout { .. }, .. } | Self::NoEndpoint { .. } => true,
+            Self::Step { source: RequestError::Transport(error), .. } => ended(error),
+            Self::Neither { first: (_, error), .. } => error.is_silence(),
+            _ => false,
+        }
+    }
+
+    /// Whether the process ended when it was asked for its era. It may be a legacy one that does not bear the question.
+    pub(crate) fn is_end_at_probe(&self) -> bool {
+        matches!(self, Self::Step { step: PROBE, .. }) && self.is_silence()
     }
 
     fn step(step: &'static str) -> impl Fn(RequestError) -> Self {
@@ -127,6 +158,10 @@ pub(crate) struct Opening<'a> {
     pub(crate) until: Instant,
     /// How the era is chosen.
     pub(crate) choice: EraChoice,
+    /// Whether the server has answered anything.
+    pub(crate) is_heard: AtomicBool,
+    /// Whether its process ended at the probe the last time.
+    pub(crate) ended_at_probe: bool,
 }
 
 /// What a probe said of the server.
@@ -152,18 +187,42 @@ enum Because {
 }
 
 impl Opening<'_> {
-    /// Opens a connection, relying on `known` where that is still good.
-    pub(crate) async fn open(&self, known: Option<&Verdict>) -> Result<Session, OpenError> {
-        let is_allowed = |era| match self.choice {
+    /// Goes on in a session of an earlier life with a server that said this of itself. Nothing is sent: whether the server
+    /// still knows the session shows when its lists are read. `None` when too little is known, or that is not possible.
+    pub(crate) fn resume(&self, known: &SessionRecord, facts: &ServerFacts) -> Result<Option<Session>, OpenError> {
+        let version = version::known(&known.protocol_version).filter(|(_, era)| *era == Era::Legacy);
+        let (Some(version), true, true) = (version, self.is_allowed(Era::Legacy), facts.capabilities.is_some()) else {
+            return Ok(None);
+        };
+        let link = self.link()?;
+        let Transport::Http(http) = &link.transport else { return Ok(None) };
+        http.resume(known.id.expose().as_bytes());
+        // No id may be used twice in one session, not even by another process. Time goes on faster than requests.
+        link.ids.store(Timestamp::now().as_millis(), Ordering::Relaxed);
+        let mut session = Session::new(link, version, facts.clone(), self.identity);
+        session.is_trusted = true;
+        Ok(Some(session))
+    }
+
+    fn is_allowed(&self, era: Era) -> bool {
+        match self.choice {
             EraChoice::Auto => true,
             EraChoice::Modern => era == Era::Modern,
             EraChoice::Legacy => era == Era::Legacy,
-        };
+        }
+    }
+
+    /// Opens a connection, relying on `known` where that is still good.
+    pub(crate) async fn open(&self, known: Option<&Verdict>) -> Result<Session, OpenError> {
+        let is_allowed = |era| self.is_allowed(era);
         if self.choice == EraChoice::Legacy {
             return self.legacy(self.link()?).await;
         }
         let Some(known) = known.filter(|known| version::known(&known.version).is_some_and(|(_, era)| is_allowed(era)))
         else {
+            if self.ended_at_probe && is_allowed(Era::Legacy) {
+                return self.legacy(self.link()?).await;
+            }
             return self.open_unknown().await;
         };
         match (&known.discover, known.era) {
@@ -190,13 +249,13 @@ impl Opening<'_> {
                 Probed::Legacy(because) => because,
                 Probed::AskAgain => {
                     let why = "it refuses the revision that it says it supports";
-                    return Err(OpenError::Unusable { step: "server/discover", why });
+                    return Err(OpenError::Unusable { step: PROBE, why });
                 }
             },
         };
         if self.choice == EraChoice::Modern {
             let why = "it does not say that the server speaks a modern revision, which its registration asks for";
-            return Err(OpenError::Unusable { step: "server/discover", why });
+            return Err(OpenError::Unusable { step: PROBE, why });
         }
         let link = if because == Because::Gone {
             // What is left of it ends before it is started again: it may hold something that only one can have.
@@ -213,12 +272,10 @@ impl Opening<'_> {
                 self.legacy(self.link()?).await
             }
             // It was slow to start, and refuses a legacy handshake: it may be modern after all.
-            Err(OpenError::Step { source: RequestError::Rpc(_), .. }) if because == Because::Silent => {
-                match self.probe(&link).await? {
-                    Probed::Modern(discover) => Ok(self.modern(link, discover)),
-                    _ => self.legacy(link).await,
-                }
-            }
+            Err(error) if because == Because::Silent && is_refused(&error) => match self.probe(&link).await? {
+                Probed::Modern(discover) => Ok(self.modern(link, discover)),
+                _ => self.legacy(link).await,
+            },
             outcome => outcome,
         }
     }
@@ -230,8 +287,8 @@ impl Opening<'_> {
     async fn probe(&self, link: &Link) -> Result<Probed, OpenError> {
         let identity = self.identity;
         let meta = meta::envelope(version::MODERN, &identity.info, &identity.capabilities);
-        let request = Request::new("server/discover", Params::new(), self.timeouts.probe.min(self.left()));
-        let outcome = link.request(Dialect::Modern(version::MODERN), &meta, request).await;
+        let request = Request::new(PROBE, Params::new(), self.timeouts.probe.min(self.left()));
+        let outcome = self.noted(link.request(Dialect::Modern(version::MODERN), &meta, request).await);
         judge(outcome, matches!(link.transport, Transport::Pipe(_)))
     }
 
@@ -244,7 +301,7 @@ impl Opening<'_> {
     }
 
     /// The handshake of the legacy era.
-    async fn legacy(&self, link: Link) -> Result<Session, OpenError> {
+    pub(super) async fn legacy(&self, link: Link) -> Result<Session, OpenError> {
         let mut offer = version::LEGACY[0];
         let mut older = version::LEGACY[1..].iter();
         let mut was_told = false;
@@ -278,7 +335,9 @@ impl Opening<'_> {
         match session.notify(message::notification("notifications/initialized", &Params::new())).await {
             Ok(()) => {}
             // The server has agreed already; what it makes of this notice is its own affair.
-            Err(TransportError::Status(error)) if error.status < 500 && error.status != 401 => {
+            Err(TransportError::Status(error) | TransportError::SessionGone(error))
+                if error.status < 500 && error.status != 401 =>
+            {
                 session.inbox.odd(&format!("HTTP {} in answer to `notifications/initialized`", error.status));
             }
             Err(error) => return Err(OpenError::step("notifications/initialized")(error.into())),
@@ -291,17 +350,26 @@ impl Opening<'_> {
             .text("protocolVersion", offer)
             .json("capabilities", &self.identity.capabilities)
             .json("clientInfo", &self.identity.info);
-        link.request(Dialect::Handshake, "", Request::new("initialize", params, self.left())).await
+        self.noted(link.request(Dialect::Handshake, "", Request::new("initialize", params, self.left())).await)
     }
 
-    fn left(&self) -> Duration {
+    /// Notes whether anything was heard of the server.
+    fn noted(&self, outcome: Result<Json, RequestError>) -> Result<Json, RequestError> {
+        if !matches!(outcome, Err(RequestError::Timeout { .. })) {
+            self.is_heard.store(true, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// The time that is left.
+    pub(super) fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
 }
 
 /// What an answer to the probe says of the server's era.
 fn judge(outcome: Result<Json, RequestError>, is_pipe: bool) -> Result<Probed, OpenError> {
-    let failed = OpenError::step("server/discover");
+    let failed = OpenError::step(PROBE);
     let error = match outcome {
         Ok(result) => {
             let offered = member(&result, "supportedVersions").and_then(|list| list.read::<Vec<String>>().ok());
@@ -327,6 +395,8 @@ fn judge(outcome: Result<Json, RequestError>, is_pipe: bool) -> Result<Probed, O
         RequestError::Transport(transport) => match transport {
             TransportError::NoAnswer(_) => Ok(Probed::Legacy(Because::Answered)),
             TransportError::Status(status) if is_era_status(status.status) => Ok(Probed::Legacy(Because::Answered)),
+            // It failed for a reason of its own. To start it again at once would only do so twice.
+            TransportError::Exited(exit) if exit.is_failure() => Err(failed(error)),
             TransportError::Lost(_) | TransportError::Exited(_) if is_pipe => Ok(Probed::Legacy(Because::Gone)),
             _ => Err(failed(error)),
         },
@@ -351,19 +421,31 @@ fn is_doubtful(error: &OpenError) -> bool {
             RequestError::Timeout { .. } | RequestError::NoTurn { .. } | RequestError::Refused(_) => false,
             RequestError::Transport(error) => match error {
                 TransportError::Status(status) => is_era_status(status.status),
-                // Some servers end at a handshake that they do not know.
-                TransportError::NoAnswer(_) | TransportError::Exited(_) | TransportError::Lost(_) => true,
+                // Some servers close the connection at a handshake that they do not know. A process that ended is started
+                // again by the next attempt, which then asks.
+                TransportError::NoAnswer(_) | TransportError::Lost(_) => true,
                 _ => false,
             },
         },
         OpenError::NoCommonVersion { .. } | OpenError::Unusable { .. } => true,
-        OpenError::Dial(_) => false,
+        OpenError::Dial(_) | OpenError::NoEndpoint { .. } | OpenError::Neither { .. } => false,
+    }
+}
+
+/// Whether the server has answered a request of the handshake, with an error.
+fn is_refused(error: &OpenError) -> bool {
+    match error {
+        OpenError::Step { source: RequestError::Rpc(_), .. } => true,
+        OpenError::Step { source: RequestError::Transport(TransportError::Status(error)), .. } => error.rpc.is_some(),
+        _ => false,
     }
 }
 
 fn is_pipe_end(error: &OpenError) -> bool {
-    let is_end = |error: &RequestError| {
-        matches!(error, RequestError::Transport(TransportError::Lost(_) | TransportError::Exited(_)))
+    let is_end = |error: &RequestError| match error {
+        RequestError::Transport(TransportError::Lost(_)) => true,
+        RequestError::Transport(TransportError::Exited(exit)) => !exit.is_failure(),
+        _ => false,
     };
     matches!(error, OpenError::Step { source, .. } if is_end(source))
 }

@@ -101,7 +101,11 @@ impl Session {
             dialect: self.dialect(),
             meta: &self.meta,
         };
-        channel.exchange(request).await
+        tokio::select! {
+            biased;
+            outcome = channel.exchange(request) => outcome,
+            () = self.closed.cancelled() => Err(TransportError::Closed.into()),
+        }
     }
 }
 
@@ -145,11 +149,7 @@ impl Channel<'_> {
                 answer?.map_err(RequestError::Rpc)
             }
             None => {
-                let unmatched = match self.transport {
-                    Transport::Pipe(pipe) => pipe.unmatched(),
-                    Transport::Http(_) => 0,
-                };
-                let after = request.deadline.waited();
+                let (after, unmatched) = (request.deadline.waited(), self.transport.unmatched());
                 Err(RequestError::Timeout { method: request.method.to_owned(), after, unmatched })
             }
         }
@@ -205,8 +205,7 @@ impl RequestError {
                 TransportError::NotMcp(_)
                 | TransportError::TooLarge { .. }
                 | TransportError::Spawn(_)
-                | TransportError::Closed
-                | TransportError::NotSpoken => false,
+                | TransportError::Closed => false,
             },
         }
     }
@@ -286,8 +285,7 @@ fn maybe_ran(error: &TransportError) -> bool {
         TransportError::Connect(_)
         | TransportError::Spawn(_)
         | TransportError::Unsent(_)
-        | TransportError::SessionGone(_)
-        | TransportError::NotSpoken => false,
+        | TransportError::SessionGone(_) => false,
         TransportError::Lost(_)
         | TransportError::NoAnswer(_)
         | TransportError::Exited(_)
@@ -309,7 +307,6 @@ fn kind(error: &TransportError) -> ErrorKind {
         TransportError::NotMcp(_) => ErrorKind::ProtocolViolation,
         TransportError::TooLarge { .. } => ErrorKind::TooLarge,
         TransportError::Closed => ErrorKind::ServerClosed,
-        TransportError::NotSpoken => ErrorKind::Unsupported,
         TransportError::Status(error) => status_kind(error),
     }
 }

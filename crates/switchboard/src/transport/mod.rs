@@ -1,12 +1,14 @@
-//! How messages get to a server and back: Streamable HTTP, child processes, and pairs in this process.
+//! How messages get to a server and back: Streamable HTTP, HTTP+SSE, child processes, and pairs in this process.
 //!
 //! A transport carries one request and gives back its answer; everything else that the server says on the way goes to the
 //! [`Receiver`]. It knows no session, no era and no retry: those are decided above, by what the errors here say.
 
 mod body;
+mod callers;
 pub(crate) mod command;
 mod connector;
 pub(crate) mod http;
+mod legacy_sse;
 mod pipe;
 pub(crate) mod process;
 mod sse;
@@ -19,11 +21,12 @@ use std::time::Duration;
 use bytes::Bytes;
 
 pub(crate) use self::http::{HttpClient, HttpTransport, refuses_stream};
+pub(crate) use self::legacy_sse::SseTransport;
 pub(crate) use self::pipe::PipeTransport;
 pub(crate) use self::process::Exit;
 pub(crate) use self::sse::Cursor;
 use crate::error::RpcError;
-use crate::spec::Headers;
+use crate::spec::{Headers, TransportKind};
 use crate::wire::{Json, Message};
 
 /// The longest wait that a server may ask for, in `Retry-After` or in the `retry` of an event stream. Some ask for days, or
@@ -58,6 +61,19 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) dialect: Dialect,
     /// The message.
     pub(crate) body: &'a Bytes,
+}
+
+impl Outgoing<'_> {
+    /// Puts the headers of this request alone in the place of those of the same names.
+    fn put_headers(&self, headers: &mut ::http::HeaderMap) {
+        let Some(given) = self.headers else { return };
+        for (name, _) in given.iter() {
+            headers.remove(name);
+        }
+        for (name, value) in given.iter() {
+            headers.append(name, value.clone());
+        }
+    }
 }
 
 /// The revision that a message is written in, as far as a transport must know.
@@ -113,9 +129,6 @@ pub(crate) enum TransportError {
     /// We closed the connection.
     #[error("the connection was closed")]
     Closed,
-    /// The registration asks for a transport that is not spoken here.
-    #[error("the HTTP+SSE transport of 2024-11-05 is not spoken by this version; register the server with `auto`")]
-    NotSpoken,
 }
 
 impl TransportError {
@@ -254,6 +267,8 @@ impl StatusError {
 pub(crate) enum Transport {
     /// Streamable HTTP.
     Http(Arc<HttpTransport>),
+    /// HTTP+SSE, the transport of 2024-11-05.
+    Sse(Arc<SseTransport>),
     /// One duplex stream of lines: a child process, or a pair in this process.
     Pipe(Arc<PipeTransport>),
 }
@@ -265,6 +280,7 @@ impl Transport {
     pub(crate) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
         match self {
             Self::Http(http) => http.request(outgoing).await,
+            Self::Sse(sse) => sse.request(outgoing).await,
             Self::Pipe(pipe) => pipe.request(outgoing).await,
         }
     }
@@ -273,6 +289,7 @@ impl Transport {
     pub(crate) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {
         match self {
             Self::Http(http) => http.notify(dialect, body).await,
+            Self::Sse(sse) => sse.notify(dialect, body).await,
             Self::Pipe(pipe) => pipe.send(body).await,
         }
     }
@@ -283,31 +300,59 @@ impl Transport {
         match (self, dialect) {
             (Self::Http(_), Dialect::Modern(_)) => {}
             (Self::Http(http), _) => http.notify_soon(dialect, notice),
+            (Self::Sse(sse), _) => sse.notify_soon(dialect, notice),
             (Self::Pipe(pipe), _) => pipe.send_soon(notice),
         }
     }
 
-    /// Waits until the way is broken, and says why. Never returns for HTTP, which has no lasting connection.
+    /// Waits until the way is broken, and says why. Never returns for Streamable HTTP, which has no lasting connection.
     pub(crate) async fn broken(&self) -> TransportError {
         match self {
             Self::Http(_) => std::future::pending().await,
+            Self::Sse(sse) => sse.broken().await,
             Self::Pipe(pipe) => pipe.broken().await,
         }
     }
 
-    /// Ends the way in good order: ends the session, closes the child's input and waits for it. Bounded in time.
-    pub(crate) async fn close(&self) {
+    /// Ends the way in good order: ends the session, closes the child's input and waits for it. Bounded in time. Says
+    /// whether the server has nothing left of it that could be taken up again.
+    pub(crate) async fn close(&self, dialect: Dialect) -> bool {
         match self {
-            Self::Http(http) => http.close().await,
-            Self::Pipe(pipe) => pipe.close().await,
+            Self::Http(http) => http.close(dialect).await,
+            Self::Sse(sse) => {
+                sse.close().await;
+                true
+            }
+            Self::Pipe(pipe) => {
+                pipe.close().await;
+                true
+            }
         }
     }
 
     /// The last of what the child process behind it wrote to its standard error.
     pub(crate) fn stderr(&self) -> Option<String> {
         match self {
-            Self::Http(_) => None,
+            Self::Http(_) | Self::Sse(_) => None,
             Self::Pipe(pipe) => pipe.stderr(),
+        }
+    }
+
+    /// Which of the HTTP transports it is, if it is one.
+    pub(crate) fn kind(&self) -> Option<TransportKind> {
+        match self {
+            Self::Http(_) => Some(TransportKind::StreamableHttp),
+            Self::Sse(_) => Some(TransportKind::Sse),
+            Self::Pipe(_) => None,
+        }
+    }
+
+    /// Replies that answered no request, where they are counted.
+    pub(crate) fn unmatched(&self) -> u64 {
+        match self {
+            Self::Http(_) => 0,
+            Self::Sse(sse) => sse.unmatched(),
+            Self::Pipe(pipe) => pipe.unmatched(),
         }
     }
 }

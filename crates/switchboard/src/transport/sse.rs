@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::body::Body;
 use super::{LONGEST_WAIT, Receiver, TransportError};
 use crate::wire::Message;
-use crate::wire::frame::{SseEvent, SseParser};
+use crate::wire::frame::{SseEvent, SseParser, TooLarge};
 
 /// How many of the last events are known again when a server sends them twice.
 const KNOWN_EVENTS: usize = 256;
@@ -101,13 +101,28 @@ impl EventStream {
     ///
     /// Cancel safety: no message is lost.
     pub(super) async fn next(&mut self, receiver: &dyn Receiver) -> Result<Option<Vec<Message>>, TransportError> {
+        while let Some(event) = self.event().await? {
+            let event = event.map_err(|error| TransportError::TooLarge { limit: error.limit })?;
+            // What is no message at the end may be half of one: then the stream is resumed before it.
+            let may_be_half = self.ended;
+            if (may_be_half || self.cursor.note(&event))
+                && let Some(messages) = read(&event.kind, &event.data, receiver)
+                && (!may_be_half || self.cursor.note(&event))
+            {
+                return Ok(Some(messages));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next event, or what is left of one that was too large, behind which the stream goes on; `None` at its end. The
+    /// cursor stays where it is.
+    ///
+    /// Cancel safety: no event is lost.
+    pub(super) async fn event(&mut self) -> Result<Option<Result<SseEvent, TooLarge>>, TransportError> {
         loop {
-            while let Some(event) = self.next_event()? {
-                if self.cursor.note(&event)
-                    && let Some(messages) = read(&event.kind, &event.data, receiver)
-                {
-                    return Ok(Some(messages));
-                }
+            if let Some(event) = self.parser.next_event().transpose() {
+                return Ok(Some(event));
             }
             if self.ended {
                 return Ok(None);
@@ -116,20 +131,12 @@ impl EventStream {
                 Some(piece) => self.parser.push(piece),
                 None => {
                     self.ended = true;
-                    // What is no message may be half of one: then the stream is resumed before it.
-                    if let Some(event) = self.parser.finish()
-                        && let Some(messages) = read(&event.kind, &event.data, receiver)
-                        && self.cursor.note(&event)
-                    {
-                        return Ok(Some(messages));
+                    if let Some(event) = self.parser.finish() {
+                        return Ok(Some(Ok(event)));
                     }
                 }
             }
         }
-    }
-
-    fn next_event(&mut self) -> Result<Option<SseEvent>, TransportError> {
-        self.parser.next_event().map_err(|error| TransportError::TooLarge { limit: error.limit })
     }
 
     /// Reads on to the end if it is there already, so that the connection can be used again.

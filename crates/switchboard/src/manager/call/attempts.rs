@@ -150,7 +150,7 @@ impl<'a> Attempts<'a> {
     /// Tells the connection's task what makes it doubtful whether the server is there. A child process is doubted for
     /// nothing: its end is seen, and a slow answer says nothing of it.
     fn doubt(&self, live: &Live, error: &RequestError) {
-        let is_http = matches!(live.session.transport, Transport::Http(_));
+        let is_http = matches!(live.session.transport, Transport::Http(_) | Transport::Sse(_));
         let is_doubtful = matches!(
             error,
             RequestError::Transport(TransportError::Connect(_) | TransportError::Lost(_))
@@ -288,7 +288,6 @@ mod tests {
             (transport(TransportError::NotMcp("html".into())), true),
             (transport(TransportError::TooLarge { limit: 1 }), true),
             (transport(TransportError::Closed), true),
-            (transport(TransportError::NotSpoken), false),
             (RequestError::Timeout { method: "m".into(), after: LIMITED, unmatched: 0 }, true),
             (RequestError::NoTurn { method: "m".into(), after: LIMITED }, false),
         ];

@@ -7,7 +7,7 @@ use http::{Response, StatusCode};
 use hyper::body::Incoming;
 
 use super::HttpTransport;
-use super::status::{is_decided, take_rpc};
+use super::status::{is_decided, refuses_exchange, take_rpc};
 use crate::transport::body::{Body, excerpt, media_type};
 use crate::transport::sse::EventStream;
 use crate::transport::{Answer, Outgoing, TransportError};
@@ -23,7 +23,9 @@ impl HttpTransport {
         if !status.is_success() {
             return match self.refusal(outgoing.dialect, response).await {
                 // A modern server says what is wrong in JSON-RPC, whatever the status.
-                TransportError::Status(error) if error.rpc.is_some() && !is_decided(status) => {
+                TransportError::Status(error)
+                    if error.rpc.is_some() && !is_decided(status) && !refuses_exchange(outgoing.dialect, &error) =>
+                {
                     Ok(Err(take_rpc(*error)))
                 }
                 error => Err(error),

@@ -40,13 +40,24 @@ impl HttpClient {
         headers: impl Fn() -> Result<HeaderMap, TransportError>,
         body: Bytes,
     ) -> Result<Response<Incoming>, TransportError> {
+        Ok(self.follow(address, method, headers, body).await?.0)
+    }
+
+    /// As [`send`](Self::send); gives the address too that the answer came from, where that is another one.
+    pub(in crate::transport) async fn follow(
+        &self,
+        address: &Address,
+        method: &Method,
+        headers: impl Fn() -> Result<HeaderMap, TransportError>,
+        body: Bytes,
+    ) -> Result<(Response<Incoming>, Option<Url>), TransportError> {
         let mut uri = address.uri.clone();
         let mut url = None;
         for _ in 0..=REDIRECTS {
             let request = request(method, uri, headers()?, body.clone());
             let response = self.0.request(request).await.map_err(client_error)?;
             if !matches!(response.status().as_u16(), 301 | 302 | 307 | 308) {
-                return Ok(response);
+                return Ok((response, url));
             }
             let here = url.as_ref().unwrap_or(&address.url);
             let there = redirect_target(here, response.headers())?;

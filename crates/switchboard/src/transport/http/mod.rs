@@ -18,11 +18,13 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Response};
 use hyper::body::Incoming;
 
-use self::client::Address;
+pub(super) use self::client::Address;
 pub(crate) use self::client::HttpClient;
 use self::headers::SESSION_ID;
+pub(super) use self::headers::VERSION;
+use self::status::ERROR_BODY;
 pub(crate) use self::status::refuses_stream;
-use self::status::{ERROR_BODY, status_error};
+pub(super) use self::status::status_error;
 use super::body::{ACCEPTED_CODINGS, Body};
 use super::{Answer, Dialect, Outgoing, Receiver, TransportError};
 use crate::spec::HttpTarget;
@@ -30,9 +32,9 @@ use crate::tasks::Tasks;
 use crate::wire::Message;
 
 /// How long a server may take to accept what nobody waits for; as long as that, it keeps its transport alive.
-const UNASKED_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const UNASKED_LIMIT: Duration = Duration::from_secs(10);
 /// How long the end of a session may take.
-const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// One server over Streamable HTTP, in one life of its connection.
 pub(crate) struct HttpTransport {
@@ -124,20 +126,27 @@ impl HttpTransport {
         });
     }
 
-    /// Ends the session with a DELETE, when there is one, and all that still runs.
-    pub(super) async fn close(&self) {
-        if self.session_id().is_some() {
-            let headers = || Ok(self.bodiless_headers(Dialect::Handshake));
-            let ended = tokio::time::timeout(
-                CLOSE_LIMIT,
-                self.client.send(&self.address, &Method::DELETE, headers, Bytes::new()),
-            )
-            .await;
-            if let Ok(Err(error)) = ended {
-                tracing::debug!(%error, "the session could not be ended");
-            }
-        }
+    /// Ends the session with a DELETE, when there is one, and all that still runs; whether no session is left.
+    pub(super) async fn close(&self, dialect: Dialect) -> bool {
+        let is_ended = self.session_id().is_none() || self.end_session(dialect).await;
         self.tasks.end(CLOSE_LIMIT).await;
+        is_ended
+    }
+
+    async fn end_session(&self, dialect: Dialect) -> bool {
+        let headers = || Ok(self.bodiless_headers(dialect));
+        let sent = self.client.send(&self.address, &Method::DELETE, headers, Bytes::new());
+        match tokio::time::timeout(CLOSE_LIMIT, sent).await {
+            Ok(Ok(response)) => {
+                let status = response.status();
+                status.is_success() || matches!(status.as_u16(), 404 | 410)
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "the session could not be ended");
+                false
+            }
+            Err(_) => false,
+        }
     }
 
     /// Gives a message to the receiver and sends what it answers on a POST of its own, so that a stream that waits for
@@ -166,7 +175,7 @@ impl Drop for HttpTransport {
 }
 
 /// Reads an answer that says nothing to us, which frees the connection for the next request. Some servers never end it.
-async fn drain(response: Response<Incoming>) {
+pub(super) async fn drain(response: Response<Incoming>) {
     let (parts, body) = response.into_parts();
     if let Ok(body) = Body::new(&parts.headers, body) {
         let _ = tokio::time::timeout(CLOSE_LIMIT, body.head(ERROR_BODY)).await;

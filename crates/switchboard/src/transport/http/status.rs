@@ -47,6 +47,15 @@ pub(super) fn is_decided(status: StatusCode) -> bool {
     matches!(status.as_u16(), 401 | 403 | 429) || status.is_server_error()
 }
 
+/// Whether the answer to a handshake refuses the exchange as such: an error that answers no request, under a status of
+/// its own. A modern server's errors and those that name revisions are answers all the same.
+pub(super) fn refuses_exchange(dialect: Dialect, error: &StatusError) -> bool {
+    let is_answer = |rpc: &RpcError| {
+        rpc.data.is_some() || (message::UNSUPPORTED_VERSION..=message::HEADER_MISMATCH).contains(&rpc.code)
+    };
+    dialect == Dialect::Handshake && !error.has_id && !error.rpc.as_ref().is_some_and(is_answer)
+}
+
 /// Whether the answer to a request in a session says that there is no such session. That is 404 (specification 2025-11-25,
 /// "Session Management"), unless it names our request or says what is wrong with it; many servers say it with 400 and
 /// an error of their own that answers no request.
