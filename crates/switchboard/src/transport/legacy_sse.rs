@@ -19,7 +19,7 @@ use url::Url;
 
 use super::body::{ACCEPTED_CODINGS, Body, excerpt, media_type};
 use super::callers::{Broken, Callers};
-use super::http::{Address, CLOSE_LIMIT, HttpClient, UNASKED_LIMIT, VERSION, drain, replace, status_error};
+use super::http::{Address, CLOSE_LIMIT, HttpClient, UNASKED_LIMIT, VERSION, drain, status_error};
 use super::sse::EventStream;
 use super::{Answer, Dialect, Outgoing, Receiver, TransportError};
 use crate::error::chain;
@@ -85,7 +85,7 @@ impl SseTransport {
 
     pub(super) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
         let mut waiting = self.callers.enter(outgoing.id)?;
-        let mut posting = Box::pin(self.poster.post(outgoing.dialect, outgoing.body.clone(), outgoing.headers));
+        let mut posting = Box::pin(self.poster.post_request(&outgoing));
         tokio::select! {
             biased;
             answer = waiting.answer() => {
@@ -99,12 +99,12 @@ impl SseTransport {
     }
 
     pub(super) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {
-        self.poster.post(dialect, body, None).await
+        self.poster.post(dialect, body).await
     }
 
     /// Sends a notification without waiting.
     pub(super) fn notify_soon(&self, dialect: Dialect, body: Bytes) {
-        let posting = self.poster.post(dialect, body, None);
+        let posting = self.poster.post(dialect, body);
         self.poster.tasks.spawn(delivered(posting));
     }
 
@@ -214,14 +214,18 @@ struct Poster {
 }
 
 impl Poster {
-    /// Posts a message, with headers of its own if it has any; any success will do, as the answer comes on the stream. The
-    /// future is independent of this.
-    fn post(
-        &self,
-        dialect: Dialect,
-        body: Bytes,
-        given: Option<&Headers>,
-    ) -> impl Future<Output = Result<(), TransportError>> + Send + use<> {
+    /// Posts a message; any success will do, as the answer comes on the stream. The future is independent of this.
+    fn post(&self, dialect: Dialect, body: Bytes) -> impl Future<Output = Result<(), TransportError>> + Send + use<> {
+        self.post_with(self.headers(dialect), body)
+    }
+
+    fn post_request(&self, outgoing: &Outgoing<'_>) -> impl Future<Output = Result<(), TransportError>> + Send + use<> {
+        let mut headers = self.headers(outgoing.dialect);
+        outgoing.put_headers(&mut headers);
+        self.post_with(headers, outgoing.body.clone())
+    }
+
+    fn headers(&self, dialect: Dialect) -> HeaderMap {
         if let Dialect::Legacy(version) = dialect {
             self.version.get_or_init(|| version);
         }
@@ -229,7 +233,14 @@ impl Poster {
         if let Some(version) = self.version.get() {
             headers.insert(VERSION, HeaderValue::from_static(version));
         }
-        replace(&mut headers, given);
+        headers
+    }
+
+    fn post_with(
+        &self,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> impl Future<Output = Result<(), TransportError>> + Send + use<> {
         let (client, endpoint, tasks) = (self.client.clone(), self.endpoint.load_full(), self.tasks.clone());
         async move {
             let response = client.send(&endpoint, &Method::POST, || Ok(headers.clone()), body).await?;
@@ -329,7 +340,7 @@ impl Reading {
         let Some(reply) = self.receiver.receive(message) else { return };
         // The semaphore is never closed.
         let Ok(permit) = self.replies.clone().acquire_owned().await else { return };
-        let posting = self.poster.post(Dialect::Handshake, reply, None);
+        let posting = self.poster.post(Dialect::Handshake, reply);
         self.poster.tasks.spawn(async move {
             delivered(posting).await;
             drop(permit);

@@ -64,6 +64,19 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) body: &'a Bytes,
 }
 
+impl Outgoing<'_> {
+    /// Puts the headers of this request alone in the place of those of the same names.
+    fn put_headers(&self, headers: &mut ::http::HeaderMap) {
+        let Some(given) = self.headers else { return };
+        for (name, _) in given.iter() {
+            headers.remove(name);
+        }
+        for (name, value) in given.iter() {
+            headers.append(name, value.clone());
+        }
+    }
+}
+
 /// The revision that a message is written in, as far as a transport must know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
@@ -210,7 +223,7 @@ impl SpawnError {
 }
 
 /// An HTTP answer that is no success.
-#[derive(Debug, Default, thiserror::Error)]
+#[derive(Debug, Default, Clone, thiserror::Error)]
 #[error("{}", self.text())]
 pub(crate) struct StatusError {
     /// The HTTP status code.

@@ -30,7 +30,7 @@ impl HttpTransport {
     /// The headers of a request.
     pub(super) fn headers(&self, outgoing: &Outgoing<'_>) -> Result<HeaderMap, TransportError> {
         let mut headers = self.dialect_headers(outgoing.dialect);
-        replace(&mut headers, outgoing.headers);
+        outgoing.put_headers(&mut headers);
         if let Dialect::Modern(_) = outgoing.dialect {
             let value = |text: &str| {
                 HeaderValue::from_str(text)
@@ -64,16 +64,5 @@ impl HttpTransport {
         let mut headers = self.dialect_headers(dialect);
         headers.remove(CONTENT_TYPE);
         headers
-    }
-}
-
-/// Puts the headers of one request in the place of those of the same name.
-pub(in crate::transport) fn replace(headers: &mut HeaderMap, given: Option<&Headers>) {
-    let Some(given) = given else { return };
-    for (name, _) in given.iter() {
-        headers.remove(name);
-    }
-    for (name, value) in given.iter() {
-        headers.append(name, value.clone());
     }
 }

@@ -21,7 +21,7 @@ use hyper::body::Incoming;
 pub(super) use self::client::Address;
 pub(crate) use self::client::HttpClient;
 use self::headers::SESSION_ID;
-pub(super) use self::headers::{VERSION, replace};
+pub(super) use self::headers::VERSION;
 use self::status::ERROR_BODY;
 pub(crate) use self::status::refuses_stream;
 pub(super) use self::status::status_error;
