@@ -19,8 +19,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use switchboard::event::{Event, EventKind};
-use switchboard::spec::Retry;
 use switchboard::manager::CallLimits;
+use switchboard::spec::Retry;
 use switchboard::{Added, Client, ErrorKind, Filter, Manager, ServerId, State, ToolCall};
 use switchboard_testing::{Gate, GetStream, HttpPeer, HttpReply, Peer, Reply};
 
