@@ -373,6 +373,12 @@ pub(crate) struct Call {
     /// Check the arguments against the tool's input schema before they are sent
     #[arg(long)]
     pub(crate) validate: bool,
+    /// Call once more when the connection is lost and the tool says that it is read-only or idempotent
+    #[arg(long)]
+    pub(crate) retry_if_safe: bool,
+    /// A header for this call alone; may be repeated
+    #[arg(long = "header", value_name = "K: V", value_parser = header)]
+    pub(crate) headers: Vec<(String, String)>,
     #[command(flatten)]
     pub(crate) time: Time,
 }

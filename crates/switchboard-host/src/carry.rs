@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use switchboard::wire::Json;
-use switchboard::{CallResult, Error, ErrorKind, Filter, Manager, ToolCall};
+use switchboard::{CallResult, Error, ErrorKind};
 use tokio::time::Instant;
 
 use crate::address::At;
@@ -121,48 +121,6 @@ fn answer(at: &At, outcome: Outcome) -> Result<Response, Problem> {
     }
 }
 
-/// Calls a tool; with `retry_if_safe` once more when the connection was lost and the tool may be called twice.
-pub(crate) async fn call(manager: Manager, call: ToolCall, retry_if_safe: bool) -> Outcome {
-    if !retry_if_safe {
-        return manager.call(call).await.into();
-    }
-    match manager.call(call.clone()).await {
-        Err(error) if error.kind() == ErrorKind::ConnectionLost && may_be_repeated(&manager, &call) => {
-            manager.call(call).await.into()
-        }
-        outcome => outcome.into(),
-    }
-}
-
-/// Whether the tool says of itself that calling it twice is as good as once.
-fn may_be_repeated(manager: &Manager, call: &ToolCall) -> bool {
-    let mut filter = Filter::all();
-    filter.server_ids.extend(call.server.clone());
-    let tools = manager.tools(&filter);
-    let tool = tools.iter().find(|tool| match call.server {
-        Some(_) => *tool.tool.name() == *call.tool,
-        None => tool.key.as_str() == &*call.tool,
-    });
-    tool.is_some_and(|tool| is_repeatable(tool.tool.json()))
-}
-
-/// The hints in a tool's annotations that matter here.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Hints {
-    read_only_hint: bool,
-    idempotent_hint: bool,
-}
-
-fn is_repeatable(tool: &Json) -> bool {
-    #[derive(Deserialize)]
-    struct Annotated {
-        annotations: Hints,
-    }
-    let hints = tool.read::<Annotated>().map(|tool| tool.annotations).unwrap_or_default();
-    hints.read_only_hint || hints.idempotent_hint
-}
-
 impl From<Result<Json, Error>> for Outcome {
     fn from(outcome: Result<Json, Error>) -> Self {
         match outcome {
@@ -198,18 +156,5 @@ mod tests {
             prefers(&["respond-async"]) && prefers(&["wait=10, Respond-Async"]) && prefers(&["a", "respond-async"])
         );
         assert!(!prefers(&[]) && !prefers(&["wait=10"]) && !prefers(&["return=minimal"]));
-    }
-
-    #[test]
-    fn only_a_tool_that_says_so_is_called_twice() {
-        let is_repeatable = |annotations: &str| {
-            is_repeatable(&format!(r#"{{"name":"t","annotations":{annotations}}}"#).parse().unwrap())
-        };
-        assert!(is_repeatable(r#"{"readOnlyHint":true}"#) && is_repeatable(r#"{"idempotentHint":true,"title":"x"}"#));
-        for unsafe_hints in
-            ["{}", "null", r#"{"readOnlyHint":false}"#, r#"{"readOnlyHint":"yes"}"#, r#"{"openWorldHint":true}"#]
-        {
-            assert!(!is_repeatable(unsafe_hints), "{unsafe_hints}");
-        }
     }
 }

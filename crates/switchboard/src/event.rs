@@ -53,7 +53,7 @@ pub struct CallEnd {
     pub duration_ms: f64,
     /// The size of the result.
     pub bytes: usize,
-    /// `ok`, `tool_error`, or the code of the error.
+    /// `ok`, `tool_error`, the code of the error, or `cancelled` when the caller did not wait for the end.
     pub outcome: &'static str,
 }
 

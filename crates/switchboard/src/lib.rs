@@ -20,7 +20,7 @@ pub mod wire;
 pub use client::Client;
 pub use error::{Error, ErrorKind, Result};
 pub use id::ServerId;
-pub use manager::{Added, CallResult, Filter, Manager, Registered, ToolCall};
+pub use manager::{Added, CallResult, Filter, Manager, Progress, ProgressStream, Registered, ToolCall};
 pub use spec::ServerSpec;
 pub use status::State;
 

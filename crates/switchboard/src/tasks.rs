@@ -39,6 +39,17 @@ impl Tasks {
         self.stop.cancel();
     }
 
+    /// Waits for all tasks up to `limit`, then tells those that are left to stop; how many these were.
+    pub(crate) async fn finish(&self, limit: Duration) -> usize {
+        self.tracker.close();
+        let left = match tokio::time::timeout(limit, self.tracker.wait()).await {
+            Ok(()) => 0,
+            Err(_) => self.tracker.len(),
+        };
+        self.stop.cancel();
+        left
+    }
+
     /// Tells all tasks to stop and waits for them up to `grace`; whether they all ended.
     pub(crate) async fn end(&self, grace: Duration) -> bool {
         self.stop.cancel();

@@ -79,6 +79,12 @@ impl Client {
         if call.validate {
             body.insert("validate".into(), true.into());
         }
+        if call.retry_if_safe {
+            body.insert("retryIfSafe".into(), true.into());
+        }
+        if !call.headers.is_empty() {
+            body.insert("headers".into(), serde_json::json!(call.headers));
+        }
         let answer = self.post("tools/call", &with_raw(&body, "arguments", &call.arguments)?).await?;
         let warnings = answer.headers.get_all("switchboard-warning").iter();
         let warnings = warnings.filter_map(|value| value.to_str().ok().map(str::to_owned)).collect();

@@ -15,6 +15,7 @@ use switchboard::{Filter, Manager, ServerId, ServerSpec, ToolCall};
 use super::events::Feed;
 use super::{CallAnswer, CallRequest, List, Query, Wake};
 use crate::args::Time;
+use crate::output::Progress;
 use crate::problem::{Failure, Problem, Result};
 use crate::settings::Settings;
 
@@ -140,15 +141,24 @@ impl Local {
         Ok(self.manager.approve(&ServerId::parse(id)?, tools.map(<[String]>::to_vec)).await?)
     }
 
-    pub(super) async fn call(&self, request: CallRequest) -> Result<CallAnswer> {
+    pub(super) async fn call(&self, request: CallRequest, shown: &Progress) -> Result<CallAnswer> {
+        let tool = request.tool.clone();
         let mut call = match request.server {
             Some(id) => ToolCall::new(ServerId::parse(&id)?, request.tool),
             None => ToolCall::by_key(request.tool),
         }
         .arguments(request.arguments)
-        .limits(limits(request.time));
-        call.validate = request.validate;
-        let answer = self.manager.call(call).await?;
+        .limits(limits(request.time))
+        .headers(request.headers)?;
+        (call.validate, call.retry_if_safe) = (request.validate, request.retry_if_safe);
+        let mut reports = call.progress();
+        let mut call = std::pin::pin!(self.manager.call(call));
+        let answer = loop {
+            tokio::select! {
+                answer = &mut call => break answer?,
+                Some(report) = reports.next() => shown.say(format!("calling {tool}: {}", how_far(&report))),
+            }
+        };
         Ok(CallAnswer { result: answer.result, is_error: answer.is_error, warnings: answer.warnings })
     }
 
@@ -201,6 +211,13 @@ fn outcome(added: Added) -> Json {
         // A way to end that this version does not know yet.
         _ => json!({"state": "connecting"}),
     })
+}
+
+/// A report of progress on one line.
+fn how_far(report: &switchboard::Progress) -> String {
+    let total = report.total.map(|total| format!(" of {total}")).unwrap_or_default();
+    let message = report.message.as_deref().map(|text| format!(", {}", text.replace(['\n', '\r'], " ")));
+    format!("{}{total}{}", report.progress, message.unwrap_or_default())
 }
 
 fn limits(time: Time) -> CallLimits {

@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use switchboard::State;
 use switchboard::catalogue::ToolFormat;
+use switchboard::spec::Headers;
 use switchboard::wire::Json;
 
 use crate::args::Time;
 use crate::daemon_file;
+use crate::output::Progress;
 use crate::problem::Result;
 use crate::session::Session;
 use crate::views::Servers;
@@ -88,6 +90,10 @@ pub(crate) struct CallRequest {
     pub(crate) arguments: Json,
     /// Whether the arguments are checked first.
     pub(crate) validate: bool,
+    /// Whether it may be sent once more when it may have run, if the tool allows that.
+    pub(crate) retry_if_safe: bool,
+    /// HTTP headers of this call alone.
+    pub(crate) headers: Headers,
     /// How long it may take.
     pub(crate) time: Time,
 }
@@ -212,10 +218,10 @@ impl Backend {
         }
     }
 
-    /// Calls a tool.
-    pub(crate) async fn call(&self, call: CallRequest) -> Result<CallAnswer> {
+    /// Calls a tool. `shown` says how far it is, which only a manager in this process knows.
+    pub(crate) async fn call(&self, call: CallRequest, shown: &Progress) -> Result<CallAnswer> {
         match self {
-            Self::Local(local) => local.call(call).await,
+            Self::Local(local) => local.call(call, shown).await,
             Self::Daemon(client) => client.call(&call).await,
         }
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use switchboard::State;
+use switchboard::spec::Headers;
 use switchboard::wire::Json;
 use tokio::io::AsyncReadExt;
 
@@ -26,7 +27,8 @@ pub(super) async fn run(call: &Call, session: &Session) -> Result<Exit> {
     };
     let backend = session.backend(Wake::Nothing).await?;
     let target = find(&call.tool, &backend, session).await?;
-    let _progress = session.output.progress(format!("calling {}", call.tool));
+    let headers = headers(&call.headers)?;
+    let progress = session.output.progress(format!("calling {}", call.tool));
     ready(&backend, &target.server).await?;
     if !call.pairs.is_empty() {
         let schema = input_schema(&backend, &target).await?;
@@ -37,10 +39,12 @@ pub(super) async fn run(call: &Call, session: &Session) -> Result<Exit> {
         tool: target.name,
         arguments: arguments.into_json()?,
         validate: call.validate,
+        retry_if_safe: call.retry_if_safe,
+        headers,
         time: call.time,
     };
-    let answer = backend.call(request).await?;
-    drop(_progress);
+    let answer = backend.call(request, &progress).await?;
+    drop(progress);
     for warning in &answer.warnings {
         session.output.note(&format!("warning: {warning}"));
     }
@@ -50,6 +54,14 @@ pub(super) async fn run(call: &Call, session: &Session) -> Result<Exit> {
         contents::print(&session.output, &contents::of_result(&answer.result))?;
     }
     Ok(if answer.is_error { Exit::ToolError } else { Exit::Done })
+}
+
+fn headers(given: &[(String, String)]) -> Result<Headers> {
+    let mut headers = Headers::default();
+    for (name, value) in given {
+        headers.add(name, value).map_err(Problem::input)?;
+    }
+    Ok(headers)
 }
 
 /// A tool that was found: the server's id, and the server's own name of the tool.

@@ -40,6 +40,20 @@ async fn calls_are_the_same_through_a_daemon() {
 }
 
 #[tokio::test]
+async fn a_call_may_bring_headers_where_there_is_http_to_carry_them() {
+    let world = with_demo().await;
+    let call = |header: &'static str| ["call", "demo/echo", "message=hi", "--retry-if-safe", "--header", header];
+    // The demo server is a child process.
+    let ran = world.run(&call("X-Tenant: seven")).await.ended(2);
+    assert!(ran.stderr.contains("only servers over HTTP take headers"), "{}", ran.stderr);
+    for header in ["nothing", "Host: x", "Content-Type: x"] {
+        world.run(&call(header)).await.ended(2);
+    }
+    let ran = world.run(&["call", "demo/echo", "message=hi", "--retry-if-safe"]).await.ended(0);
+    assert_eq!(ran.stdout, "hi\n");
+}
+
+#[tokio::test]
 async fn arguments_come_from_text_from_a_file_and_from_standard_input() {
     let world = with_demo().await;
     let text = r#"{"message": "hé"}"#;

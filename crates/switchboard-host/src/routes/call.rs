@@ -8,6 +8,7 @@ use axum::response::Response;
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use switchboard::manager::CallLimits;
+use switchboard::spec::Headers;
 use switchboard::wire::Json;
 use switchboard::{ErrorKind, ServerId, ToolCall};
 use utoipa::ToSchema;
@@ -52,6 +53,10 @@ pub(crate) struct ToolRequest {
     /// Calls once more when the connection was lost and the tool says that it is read-only or idempotent.
     #[serde(default)]
     retry_if_safe: bool,
+    /// HTTP headers of this call alone, values by name; for servers over HTTP.
+    #[serde(default)]
+    #[schema(value_type = Option<HashMap<String, String>>)]
+    headers: Headers,
 }
 
 /// A resource to read.
@@ -155,7 +160,7 @@ async fn call_tool(
     };
     let job = Job { key: request.key(&call)?, ..Job::new(subject, &headers) };
     let manager = at.manager.clone();
-    carry::out(&app, &at, job, carry::call(manager, call, request.retry_if_safe)).await
+    carry::out(&app, &at, job, async move { manager.call(call).await.into() }).await
 }
 
 async fn read_resource(
@@ -218,8 +223,8 @@ impl ToolRequest {
         check_object("arguments", self.arguments.as_ref())?;
         call.limits = limits(self.timeout_ms, self.deadline_ms)?;
         call.arguments.clone_from(&self.arguments);
-        call.validate = self.validate;
-        Ok(call)
+        (call.validate, call.retry_if_safe) = (self.validate, self.retry_if_safe);
+        call.headers(self.headers.clone()).map_err(|error| Problem::of(&error))
     }
 
     /// The idempotency key, with a print of the call that it stands for.

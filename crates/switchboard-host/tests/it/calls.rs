@@ -43,6 +43,17 @@ async fn a_tool_is_called_by_its_key_with_the_arguments_as_given() {
 }
 
 #[tokio::test]
+async fn a_call_may_bring_headers_of_its_own() {
+    let (daemon, peer) = with(Peer::both().tool("search")).await;
+    let mut body = json!({"serverId": "github", "name": "search", "headers": {"X-Tenant": "seven"}});
+    assert_eq!(daemon.post(&Daemon::path("tools/call"), &body).await.status, 200);
+    assert_eq!(peer.requests_of("tools/call")[0].header("x-tenant"), Some("seven"));
+    body["headers"] = json!({"Host": "elsewhere"});
+    daemon.post(&Daemon::path("tools/call"), &body).await.problem(422, "invalid_input");
+    assert_eq!(peer.count("tools/call"), 1);
+}
+
+#[tokio::test]
 async fn a_result_that_is_an_error_is_a_result() {
     let (daemon, _peer) =
         with(Peer::both().tool(Tool::new("push").answers(|_, _| Reply::tool_error("rejected")))).await;

@@ -11,8 +11,8 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::discovery::{Discovered, discover};
-use super::state::{Effect, Input, Machine, Phase};
-use super::{Command, Live, Shared, Wish, failure, liveness, stream};
+use super::state::{Effect, Failure, Input, Machine, Phase};
+use super::{Command, Ending, Live, Memory, Shared, Wish, failure, liveness, stream};
 use crate::catalogue::ServerCatalogue;
 use crate::error::{Error, ErrorKind};
 use crate::event::EventKind;
@@ -26,6 +26,7 @@ use crate::status::State;
 use crate::tasks::OwnedTask;
 use crate::time::Timestamp;
 use crate::transport::{HttpTransport, SseTransport, Transport, TransportError, stdio};
+use crate::wire::Era;
 
 /// Runs a connection until its last handle is gone.
 pub(super) async fn run(shared: Arc<Shared>, commands: mpsc::Receiver<Command>) {
@@ -50,6 +51,8 @@ pub(super) async fn run(shared: Arc<Shared>, commands: mpsc::Receiver<Command>) 
         wake_at: None,
         refresh: Refresh::default(),
         is_quiet: false,
+        is_unproven: false,
+        lost_session: None,
     };
     actor.run(commands, outcomes).await;
 }
@@ -69,6 +72,10 @@ struct Actor {
     refresh: Refresh,
     /// Whether nobody waits for the connect under way.
     is_quiet: bool,
+    /// Whether a session was taken up of which the server has not yet shown that it knows it.
+    is_unproven: bool,
+    /// What is said of the next session, when the one before was lost.
+    lost_session: Option<&'static str>,
 }
 
 /// Changed lists that wait to be read anew: one refresh runs, and one waits.
@@ -112,7 +119,7 @@ impl Actor {
                 changed = changed(live.as_deref()) => Event::Changed(changed),
             };
             match event {
-                Event::Asked(command) => self.asked(command).await,
+                Event::Asked(command) => self.asked(command),
                 Event::Ended(outcome) => self.ended(outcome),
                 Event::Due => self.due(),
                 Event::Broken(generation, error) => self.broken(generation, error),
@@ -122,7 +129,7 @@ impl Actor {
         }
     }
 
-    async fn asked(&mut self, command: Command) {
+    fn asked(&mut self, command: Command) {
         match command.wish {
             Wish::Connect { lists, quiet } => {
                 self.is_quiet = quiet;
@@ -138,11 +145,11 @@ impl Actor {
             }
             Wish::Doubt(generation, error) => self.doubted(generation, *error),
             Wish::Renew(generation) => {
-                let failure = super::state::Failure::SessionGone;
+                let failure = Failure::SessionGone;
                 let error = Error::new(ErrorKind::ConnectionLost, "the server has ended the session");
                 self.failed(generation, Input::Lost { generation, failure }, error);
             }
-            Wish::Close => self.close().await,
+            Wish::Close => self.close(),
         }
         if let Some(begun) = command.begun {
             // Whoever asked may have gone.
@@ -150,13 +157,15 @@ impl Actor {
         }
     }
 
-    /// Closes the connection in good order before anything else is done.
-    async fn close(&mut self) {
+    /// Closes the connection: it is gone at once, and its end in good order goes on behind.
+    fn close(&mut self) {
         let live = self.shared.live.load_full();
         let was_open = self.machine.phase() != Phase::Closed;
         self.step(Input::Close);
+        (self.is_unproven, self.lost_session) = (false, None);
         if let Some(live) = live {
-            live.session.transport.close().await;
+            self.memory(|memory| memory.session = None);
+            self.end(live.session.clone());
         }
         if was_open {
             let payload = json!({ "transport": self.shared.spec.target.transport(), "state": "closed" });
@@ -164,13 +173,35 @@ impl Actor {
         }
     }
 
+    /// Ends a session in good order. One that the server does not end is taken up again the next time.
+    fn end(&self, session: Arc<Session>) {
+        let (ending, shared) = (Ending::begin(&self.shared), Arc::downgrade(&self.shared));
+        let record = session.record();
+        self.shared.surroundings.endings.spawn(async move {
+            let is_ended = session.close().await;
+            drop(session);
+            if let Some(shared) = shared.upgrade() {
+                if !is_ended && shared.view.borrow().state == State::Closed {
+                    shared.memory.write().unwrap_or_else(PoisonError::into_inner).session = record;
+                }
+                shared.observer.changed(&shared.id);
+            }
+            drop(ending);
+        });
+    }
+
+    fn memory<T>(&self, change: impl FnOnce(&mut Memory) -> T) -> T {
+        change(&mut self.shared.memory.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn ended(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Opened(generation, session) => self.opened(generation, *session),
             Outcome::NotOpened(generation, error) => {
-                if error.is_late() {
+                if error.is_silence() {
                     self.forget_verdict();
                 }
+                self.memory(|memory| memory.ended_at_probe = error.is_end_at_probe());
                 let input = Input::NotOpened { generation, failure: failure::of_open(&error) };
                 self.failed(generation, input, failure::open_error(*error));
             }
@@ -182,18 +213,21 @@ impl Actor {
     }
 
     fn opened(&mut self, generation: u64, session: Session) {
+        let session = Arc::new(session);
         if generation != self.machine.generation() || self.machine.phase() != Phase::Dialing {
+            self.end(session);
             return;
         }
-        let session = Arc::new(session);
-        {
-            let mut memory = self.shared.memory.write().unwrap_or_else(PoisonError::into_inner);
+        self.memory(|memory| {
             memory.facts = session.facts.clone();
+            memory.ended_at_probe = false;
             if !session.is_trusted {
                 memory.verdict = Some(Verdict::of(&session));
                 memory.transport = session.transport.kind();
+                memory.session = None;
             }
-        }
+        });
+        self.is_unproven = session.is_resumed();
         let payload = json!({
             "url": self.shared.spec.target.display(), "transport": session.transport_name(&self.shared.spec.target),
             "state": "connected",
@@ -209,6 +243,11 @@ impl Actor {
         self.emit(EventKind::Connect, payload);
         if self.machine.is_return() {
             self.emit(EventKind::Reconnect, json!({ "attempt": self.machine.attempt() }));
+        }
+        if !self.is_unproven
+            && let Some(state) = self.lost_session.take()
+        {
+            self.emit(EventKind::Session, json!({ "state": state }));
         }
         self.step(Input::Opened { generation });
         self.shared.observer.changed(&self.shared.id);
@@ -228,6 +267,12 @@ impl Actor {
             "url": self.shared.spec.target.display(), "tools": found.catalogue.tools().len(),
         });
         self.shared.show(&found.catalogue);
+        if let Some(live) = self.shared.live.load_full() {
+            self.memory(|memory| memory.session = live.session.record());
+        }
+        if std::mem::take(&mut self.is_unproven) {
+            self.emit(EventKind::Session, json!({ "state": "resumed" }));
+        }
         self.emit(EventKind::Discover, counts);
         self.shared.view.send_modify(|view| view.failure = None);
         self.step(Input::Discovered { generation });
@@ -236,15 +281,16 @@ impl Actor {
 
     /// Every list failed because the server did not answer: it is not there, or not what it was.
     fn lists_unreachable(&mut self, generation: u64, error: RequestError) {
-        let was_trusted = self.shared.live.load().as_ref().is_some_and(|live| live.session.is_trusted);
         let mut failure = failure::of_request(&error);
-        if was_trusted {
-            // What was known of the server may be wrong; it is asked anew.
-            self.forget_verdict();
-            failure = match failure {
-                super::state::Failure::Permanent => super::state::Failure::Transient { retry_after: None },
-                failure => failure,
-            };
+        if self.shared.live.load().as_ref().is_some_and(|live| live.session.is_trusted) {
+            // A server that says plainly that the session is gone is what it was taken for. Else all that was known of it may
+            // be wrong, and it is asked anew.
+            if failure != Failure::SessionGone {
+                self.forget_verdict();
+            }
+            if failure == Failure::Permanent {
+                failure = Failure::SessionGone;
+            }
         }
         let outward = error.outward("the lists could not be read");
         self.failed(generation, Input::Lost { generation, failure }, outward);
@@ -252,7 +298,18 @@ impl Actor {
 
     /// Has the server asked anew what it speaks, the next time.
     fn forget_verdict(&self) {
-        self.shared.memory.write().unwrap_or_else(PoisonError::into_inner).verdict = None;
+        self.memory(|memory| memory.verdict = None);
+    }
+
+    /// A session that was lost is not taken up again.
+    fn forget_session(&mut self, failure: Failure) {
+        self.memory(|memory| memory.session = None);
+        let is_legacy = self.shared.live.load().as_ref().is_some_and(|live| live.session.era == Era::Legacy);
+        if std::mem::take(&mut self.is_unproven) {
+            self.lost_session = Some("replaced");
+        } else if failure == Failure::SessionGone && is_legacy {
+            self.lost_session = Some("renewed");
+        }
     }
 
     fn refreshed(&mut self, generation: u64, found: Discovered) {
@@ -289,6 +346,9 @@ impl Actor {
         });
         self.shared.view.send_modify(|view| view.failure = Some((error, Timestamp::now())));
         let is_connect = matches!(input, Input::NotOpened { .. });
+        if let Input::Lost { failure, .. } = input {
+            self.forget_session(failure);
+        }
         self.step(input);
         if is_connect {
             self.emit(EventKind::Connect, payload);
@@ -478,6 +538,10 @@ async fn changed(live: Option<&Live>) -> Changed {
 /// Opens a connection: waits for its turn, then has the time that the registration gives it.
 async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
     let surroundings = &shared.surroundings;
+    if let Target::Stdio(_) = shared.spec.target {
+        // The process before may hold something that only one can have.
+        shared.ended().await;
+    }
     let turn = match (&shared.spec.target, is_quiet) {
         (Target::Stdio(_), _) => Some(&surroundings.process_starts),
         (_, true) => Some(&surroundings.quiet_dials),
@@ -488,10 +552,7 @@ async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
         Some(turn) => turn.acquire().await.ok(),
         None => None,
     };
-    let (known, won) = {
-        let memory = shared.memory.read().unwrap_or_else(PoisonError::into_inner);
-        (memory.verdict.clone(), memory.transport)
-    };
+    let known = shared.memory.read().unwrap_or_else(PoisonError::into_inner).clone();
     let dial = || link(shared);
     let mut identity = surroundings.identity.clone();
     if let Some(capabilities) = &shared.spec.capabilities {
@@ -499,16 +560,29 @@ async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
     }
     let (timeouts, choice) = (&shared.spec.timeouts, shared.spec.era);
     let limit = shared.spec.timeouts.connect;
-    let (until, is_heard) = (Instant::now() + limit, AtomicBool::new(false));
-    let opening = Opening { dial: &dial, identity: &identity, timeouts, until, choice, is_heard };
+    let opening = Opening {
+        dial: &dial,
+        identity: &identity,
+        timeouts,
+        until: Instant::now() + limit,
+        choice,
+        is_heard: AtomicBool::new(false),
+        ended_at_probe: known.ended_at_probe,
+    };
+    if let (Some(session), Target::Http(_)) = (&known.session, &shared.spec.target)
+        && let Some(session) = opening.resume(session, &known.facts)?
+    {
+        return Ok(session);
+    }
+    let verdict = known.verdict.as_ref();
     let opened = async {
         match &shared.spec.target {
             Target::Http(target) => {
                 let stream = || -> BoxFuture<'_, _> { Box::pin(event_stream(shared, target)) };
                 let detection = Detection { opening: &opening, stream: &stream, setting: target.transport };
-                detection.open(known.as_ref(), won).await
+                detection.open(verdict, known.transport).await
             }
-            Target::Stdio(_) | Target::InProcess(_) => opening.open(known.as_ref()).await,
+            Target::Stdio(_) | Target::InProcess(_) => opening.open(verdict).await,
         }
     };
     match tokio::time::timeout(limit, opened).await {

@@ -12,6 +12,7 @@ use crate::session::incoming::Changed;
 use crate::session::request::{Request, RequestError};
 use crate::spec::Timeouts;
 use crate::status::{ListState, Warning, clean};
+use crate::transport::TransportError;
 use crate::wire::message::{METHOD_NOT_FOUND, Params};
 use crate::wire::model::{BadItem, ListKind, Page, items_page, tools_page};
 use crate::wire::{Json, Tool};
@@ -72,7 +73,13 @@ pub(crate) async fn discover(
         failures.extend(read.failure);
         catalogue.set_items(kind, read.listing, read.warnings);
     }
-    let failure = failures.into_iter().next().filter(|_| !is_there);
+    let is_gone = |error: &RequestError| matches!(error, RequestError::Transport(TransportError::SessionGone(_)));
+    let gone = failures.iter().position(is_gone);
+    let failure = match gone {
+        // It was there for one list, and not for another.
+        Some(gone) => Some(failures.swap_remove(gone)),
+        None => failures.into_iter().next().filter(|_| !is_there),
+    };
     Discovered { catalogue, failure }
 }
 
@@ -180,7 +187,8 @@ impl<T> Read<T> {
     /// Whether it shows that the server is there and what it was taken for. A session that was opened on the word of an
     /// earlier life may be answered with errors because the server speaks the other era by now.
     fn shows_server(&self, session: &Session) -> bool {
-        self.has_result || (self.is_answered && !session.is_trusted)
+        let is_doubtful = matches!(&self.failure, Some(RequestError::Rpc(error)) if session.is_doubted_by(error));
+        self.has_result || (self.is_answered && !is_doubtful)
     }
 
     /// A list that could not be read anew is kept as it was, and says so.

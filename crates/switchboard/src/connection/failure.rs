@@ -45,6 +45,7 @@ pub(super) fn of_probe(error: &RequestError) -> Failure {
 pub(super) fn of_transport(error: &TransportError) -> Failure {
     match error {
         TransportError::SessionGone(_) => Failure::SessionGone,
+        TransportError::Unsent(cause) => of_transport(cause),
         TransportError::Status(error) if error.status == 401 => Failure::SignIn,
         TransportError::Status(error) => Failure::Transient { retry_after: error.retry_after },
         TransportError::Spawn(error) if !error.may_pass() => Failure::Permanent,

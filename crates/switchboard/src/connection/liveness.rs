@@ -54,6 +54,7 @@ fn is_plain(error: &RequestError) -> bool {
         RequestError::Transport(error) => match error {
             TransportError::Connect(_)
             | TransportError::SessionGone(_)
+            | TransportError::Unsent(_)
             | TransportError::Exited(_)
             | TransportError::Closed => true,
             TransportError::Status(error) => error.status == 401,

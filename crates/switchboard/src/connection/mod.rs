@@ -21,6 +21,8 @@ use std::time::Duration;
 use self::checks::Checks;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot, watch};
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::catalogue::ServerCatalogue;
 use crate::error::{Error, ErrorKind, Result};
@@ -30,13 +32,16 @@ use crate::session::lifecycle::Verdict;
 use crate::session::{Identity, ServerFacts, Session};
 use crate::spec::{ServerSpec, Target, TransportKind};
 use crate::status::{State, Warning};
-use crate::tasks::OwnedTask;
+use crate::store::record::SessionRecord;
+use crate::tasks::{OwnedTask, Tasks};
 use crate::time::Timestamp;
 use crate::transport::command::Environment;
 use crate::transport::{HttpClient, TransportError};
 
 /// Commands that wait for the task.
 const COMMANDS: usize = 32;
+/// How long a close is waited for; what takes longer goes on behind.
+const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// Notes that are kept per format.
 const NOTES: usize = 100;
 
@@ -51,6 +56,8 @@ pub(crate) struct Surroundings {
     pub(crate) quiet_dials: Semaphore,
     /// How many child processes may be starting at a time.
     pub(crate) process_starts: Semaphore,
+    /// Connections that are being ended in good order. Each is bounded in time.
+    pub(crate) endings: Tasks,
 }
 
 /// Is told when something changed that outlives the process or is shown merged. Must not block.
@@ -77,6 +84,10 @@ pub(crate) struct Memory {
     pub(crate) facts: ServerFacts,
     /// The HTTP transport that worked last.
     pub(crate) transport: Option<TransportKind>,
+    /// The session to be taken up again the next time.
+    pub(crate) session: Option<SessionRecord>,
+    /// Whether its process ended when it was asked for its era. Not stored.
+    pub(crate) ended_at_probe: bool,
 }
 
 /// An open connection and the generation that it belongs to.
@@ -97,7 +108,11 @@ pub(crate) struct Shared {
     catalogue: ArcSwap<ServerCatalogue>,
     memory: RwLock<Memory>,
     permits: Semaphore,
+    /// The calls under way.
+    calls: TaskTracker,
     waiting: AtomicUsize,
+    /// How many earlier lives of it are still being ended.
+    endings: watch::Sender<usize>,
     checks: Checks,
     /// What was noticed when its tools were shaped for models, by the format.
     notes: Mutex<BTreeMap<&'static str, Vec<Warning>>>,
@@ -155,7 +170,9 @@ impl Connection {
             catalogue: ArcSwap::from_pointee(catalogue),
             memory: RwLock::new(memory),
             permits,
+            calls: TaskTracker::new(),
             waiting: AtomicUsize::new(0),
+            endings: watch::Sender::new(0),
             checks: Checks::default(),
             notes: Mutex::default(),
         });
@@ -232,11 +249,17 @@ impl Connection {
         self.wait_for(State::is_settled).await
     }
 
-    /// Closes it and waits until it is closed; bounded by the stop ladder of a child.
+    /// Closes it and waits for up to two seconds until nothing is left of it; what takes longer goes on behind.
     ///
     /// Cancel safety: dropping the future stops waiting; the close goes on.
     pub(crate) async fn close(&self) {
-        self.wish(Wish::Close).await;
+        let closed = async {
+            self.wish(Wish::Close).await;
+            self.shared.ended().await;
+        };
+        if tokio::time::timeout(CLOSE_LIMIT, closed).await.is_err() {
+            tracing::debug!(server = %self.id(), "the server takes its time to end");
+        }
     }
 
     /// Waits until the state fits.
@@ -260,16 +283,29 @@ impl Connection {
         self.live().ok_or_else(|| failure::not_ready(&self.shared.id, &self.view()))
     }
 
+    /// Whether that is still the open session.
+    pub(crate) fn is_present(&self, live: &Live) -> bool {
+        self.shared.live.load().as_ref().is_some_and(|now| now.generation == live.generation)
+    }
+
     /// A place among the calls under way; waits for one in the order of asking.
     ///
     /// # Errors
     /// [`ErrorKind::Overloaded`] when too many wait already.
-    pub(crate) async fn permit(&self) -> Result<SemaphorePermit<'_>> {
+    pub(crate) async fn permit(&self) -> Result<Permit<'_>> {
+        // Taken first, so that whoever closes the permits sees every call that got one.
+        let under_way = self.shared.calls.token();
         if let Ok(permit) = self.shared.permits.try_acquire() {
-            return Ok(permit);
+            return Ok(Permit { _place: permit, _under_way: under_way });
         }
+        drop(under_way);
         let _place = Place::take(&self.shared)?;
-        self.shared.permits.acquire().await.map_err(|_| Error::new(ErrorKind::ServerClosed, "the server was removed"))
+        let permit = self.shared.permits.acquire().await;
+        let permit = permit.map_err(|_| {
+            let error = Error::new(ErrorKind::ServerClosed, "the server is being closed; the request was not sent");
+            error.with(|data| data.maybe_ran = Some(false))
+        })?;
+        Ok(Permit { _place: permit, _under_way: self.shared.calls.token() })
     }
 
     /// Keeps what was noticed when its tools were shaped for models, instead of what was noticed before.
@@ -291,12 +327,20 @@ impl Connection {
         warnings
     }
 
-    /// Waits until no call is under way, and lets none begin.
+    /// Lets no call begin any more; those that wait for their turn are told.
+    pub(crate) fn admit_none(&self) {
+        self.shared.permits.close();
+        self.shared.calls.close();
+    }
+
+    /// Waits until no call is under way; only after [`Connection::admit_none`].
     pub(crate) async fn drained(&self) {
-        let all = u32::try_from(self.shared.spec.limits.in_flight).unwrap_or(u32::MAX);
-        if self.shared.permits.acquire_many(all).await.is_ok() {
-            self.shared.permits.close();
-        }
+        self.shared.calls.wait().await;
+    }
+
+    /// How many calls are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.shared.calls.len()
     }
 
     /// The compiled schemas of its tools.
@@ -331,6 +375,36 @@ impl Connection {
     }
 }
 
+impl Shared {
+    /// Waits until nothing is left of earlier lives.
+    async fn ended(&self) {
+        // The sender lives in `self`, so the wait cannot fail.
+        let _ = self.endings.subscribe().wait_for(|endings| *endings == 0).await;
+    }
+}
+
+/// A place among the calls under way.
+pub(crate) struct Permit<'a> {
+    _place: SemaphorePermit<'a>,
+    _under_way: TaskTrackerToken,
+}
+
+/// An earlier life that is being ended; until it is dropped.
+struct Ending(watch::Sender<usize>);
+
+impl Ending {
+    fn begin(shared: &Shared) -> Self {
+        shared.endings.send_modify(|endings| *endings += 1);
+        Self(shared.endings.clone())
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.send_modify(|endings| *endings -= 1);
+    }
+}
+
 /// A place in the queue for a permit.
 struct Place<'a>(&'a AtomicUsize);
 
@@ -342,6 +416,7 @@ impl<'a> Place<'a> {
             let text = format!("{limit} calls wait for this server already");
             return Err(Error::new(ErrorKind::Overloaded, text).of(&shared.id).with(|data| {
                 data.retry_after = Some(Duration::from_secs(1));
+                data.maybe_ran = Some(false);
             }));
         }
         Ok(Self(&shared.waiting))

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::event::EventLog;
 use crate::session::Identity;
 use crate::store::Store;
+use crate::tasks::Tasks;
 use crate::transport::HttpClient;
 use crate::transport::command::Environment;
 use crate::wire::Json;
@@ -113,6 +114,7 @@ impl Builder {
             events: Arc::new(EventLog::new()),
             quiet_dials: Semaphore::new(self.restore),
             process_starts: Semaphore::new(STARTS),
+            endings: Tasks::new(),
         }
     }
 }

@@ -18,7 +18,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 
 pub use self::builder::Builder;
-pub use self::call::{CallLimits, CallResult, ToolCall};
+pub use self::call::{CallLimits, CallResult, Progress, ProgressStream, ToolCall};
 pub use self::drift::{ChangedTool, Drift};
 pub(crate) use self::drift::{approving, drift_of};
 use self::entries::Merged;
@@ -38,8 +38,9 @@ use crate::store::{Prefix, Store};
 use crate::tasks::Tasks;
 use crate::wire::Json;
 
-/// How long a removal waits for the server's end before it goes on behind it.
-const REMOVE_LIMIT: Duration = Duration::from_secs(2);
+/// How long a shutdown waits, once all connections are closed, for servers that take their time to end: longer than a
+/// child may take that ignores everything but a kill.
+const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// Many MCP servers as one. Cheap to clone; all clones are the same manager.
 ///
@@ -141,6 +142,24 @@ impl Added {
     }
 }
 
+/// What a shutdown had to cut because it did not end in time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShutDown {
+    /// Calls that were under way when the grace time was over.
+    pub calls: usize,
+    /// Servers that did not end in good order.
+    pub servers: usize,
+}
+
+impl ShutDown {
+    /// Whether everything ended by itself.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// How a `connect` ended.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -210,7 +229,7 @@ impl Manager {
     /// When the id is unknown.
     #[doc(alias = "establishConnection")]
     pub async fn establish(&self, id: &ServerId) -> Result<Added> {
-        let connection = self.connection(id)?;
+        let connection = self.usable(id)?;
         Ok(Added::of(id.clone(), connection.connect(true).await))
     }
 
@@ -222,7 +241,7 @@ impl Manager {
     /// When the id is unknown.
     #[doc(alias = "connectToServer")]
     pub async fn connect(&self, id: &ServerId) -> Result<Connected> {
-        let view = self.connection(id)?.connect(false).await;
+        let view = self.usable(id)?.connect(false).await;
         Ok(match Added::of(id.clone(), view.clone()) {
             Added::Authenticating { auth_url, .. } => Connected::Authenticating { auth_url },
             Added::Failed { .. } if matches!(view.state, State::Connected | State::Discovering) => Connected::Connected,
@@ -239,7 +258,7 @@ impl Manager {
     /// When the id is unknown.
     #[doc(alias = "discoverIfConnected")]
     pub async fn discover(&self, id: &ServerId) -> Result<Added> {
-        let view = self.connection(id)?.discover().await;
+        let view = self.usable(id)?.discover().await;
         Ok(Added::of(id.clone(), view))
     }
 
@@ -257,7 +276,8 @@ impl Manager {
         missing.map(|connection| connection.id().clone()).collect()
     }
 
-    /// Closes a connection; the server stays registered and `connect` opens it again. Closing twice is fine.
+    /// Closes a connection; the server stays registered and `connect` opens it again. Closing twice is fine. Waits for the
+    /// server's end, but never longer than two seconds: what takes longer goes on behind.
     ///
     /// Cancel safety: dropping the future stops waiting; the close goes on.
     ///
@@ -274,9 +294,7 @@ impl Manager {
     /// Cancel safety: dropping the future stops waiting; the closes go on.
     #[doc(alias = "closeAllConnections")]
     pub async fn close_all(&self) {
-        let connections = self.inner.registry.connections();
-        let mut closes: FuturesUnordered<_> = connections.iter().map(Connection::close).collect();
-        while closes.next().await.is_some() {}
+        all(self.inner.registry.connections().iter().map(Connection::close)).await;
     }
 
     /// Closes and forgets a server; whether there was one. Bounded in time, whatever the server does.
@@ -287,7 +305,7 @@ impl Manager {
     /// When the store cannot be written; nothing is removed then.
     #[doc(alias = "removeMcpServer")]
     pub async fn remove(&self, id: &ServerId) -> Result<bool> {
-        let _one_at_a_time = self.inner.registering.lock().await;
+        let one_at_a_time = self.inner.registering.lock().await;
         if self.inner.registry.slot(id).is_none() {
             return Ok(false);
         }
@@ -295,35 +313,47 @@ impl Manager {
         let slot = self.inner.registry.remove(id);
         self.inner.merged.invalidate();
         self.inner.surroundings.events.emit(EventKind::Remove, Some(id), serde_json::json!({}));
+        drop(one_at_a_time);
         if let Some(Slot::Server(entry)) = slot {
             let connection = entry.connection.clone();
             let (ended, has_ended) = tokio::sync::oneshot::channel::<()>();
+            // Of its own, so that it goes on when nobody waits for it.
             self.inner.tasks.spawn(async move {
                 connection.close().await;
                 drop(ended);
             });
-            let _ = tokio::time::timeout(REMOVE_LIMIT, has_ended).await;
+            let _ = has_ended.await;
         }
         Ok(true)
     }
 
-    /// Ends in good order: no new calls, those under way end within `grace` or are given up, connections are closed,
-    /// children are ended, and the store has what was learned.
+    /// Ends in good order: nothing new is begun, what waits is told, calls under way end within `grace` or are given up,
+    /// sessions are closed and children are ended, and the store has what was learned. Says what had to be cut. Bounded in
+    /// time by `grace` and some seconds. Shutting down twice is harmless.
     ///
     /// Cancel safety: dropping the future leaves the rest to the drop of the manager, which ends children at once.
-    pub async fn shutdown(&self, grace: Duration) {
-        self.inner.is_shut_down.store(true, Ordering::Release);
-        let connections = self.inner.registry.connections();
-        let drained = async {
-            let mut drains: FuturesUnordered<_> = connections.iter().map(Connection::drained).collect();
-            while drains.next().await.is_some() {}
-        };
-        if tokio::time::timeout(grace, drained).await.is_err() {
-            tracing::warn!("calls were still under way at shutdown and are given up");
+    pub async fn shutdown(&self, grace: Duration) -> ShutDown {
+        let inner = &self.inner;
+        inner.is_shut_down.store(true, Ordering::Release);
+        let connections = inner.registry.connections();
+        connections.iter().for_each(Connection::admit_none);
+        // Nothing is under way where there is no session; what waits for one is told.
+        let idle = connections.iter().filter(|connection| connection.live().is_none());
+        let closed = all(idle.map(Connection::close));
+        let drained = tokio::time::timeout(grace, all(connections.iter().map(Connection::drained)));
+        let _ = tokio::join!(closed, drained);
+        let calls = connections.iter().map(Connection::under_way).sum();
+        // What a server offers counts as known only while it is there.
+        inner.save_marked().await;
+        all(connections.iter().map(Connection::close)).await;
+        let servers = inner.surroundings.endings.finish(END_LIMIT).await;
+        inner.save_marked().await;
+        inner.tasks.end(END_LIMIT).await;
+        let cut = ShutDown { calls, servers };
+        if !cut.is_clean() {
+            tracing::warn!(calls, servers, "cut what did not end in time");
         }
-        self.inner.save_marked().await;
-        self.close_all().await;
-        self.inner.tasks.end(Duration::from_secs(5)).await;
+        cut
     }
 
     /// The id of the server that `name_or_id` means: an id, else a name that only one server has.
@@ -490,11 +520,17 @@ impl Manager {
         self.inner.connection(id)
     }
 
-    /// A connection for a request.
+    /// A connection to be used.
     fn usable(&self, id: &ServerId) -> Result<Connection> {
         self.inner.check_open()?;
         self.connection(id)
     }
+}
+
+/// Waits for all of them at once.
+async fn all(futures: impl Iterator<Item = impl Future<Output = ()>>) {
+    let mut futures: FuturesUnordered<_> = futures.collect();
+    while futures.next().await.is_some() {}
 }
 
 impl Inner {

@@ -181,7 +181,9 @@ fn approval_record(approval: &Approval) -> ApprovalRecord {
 fn record_of(entry: &ServerEntry) -> ServerRecord {
     let connection = &entry.connection;
     let mut record = ServerRecord::new(entry.position, connection.spec().clone());
-    if let Some(verdict) = connection.memory().verdict {
+    let memory = connection.memory();
+    record.session = memory.session;
+    if let Some(verdict) = memory.verdict {
         record.era = Some(EraVerdict { era: verdict.era, protocol_version: verdict.version, at: verdict.at });
         record.discover_result = verdict.discover;
     }

@@ -81,8 +81,9 @@ impl Inner {
         let Some(Slot::Server(entry)) = self.registry.slot(known.id()) else {
             return Err(self.registry.unknown(known.id().as_str()));
         };
-        // What is known of the server stays true: it is the same one.
-        let remembered = (known.memory(), ServerCatalogue::clone(&known.catalogue()).stale(true));
+        // What is known of the server stays true: it is the same one. Its session was opened with other settings.
+        let memory = Memory { session: None, ..known.memory() };
+        let remembered = (memory, ServerCatalogue::clone(&known.catalogue()).stale(true));
         if *known.id() == id {
             self.put_in(id, spec, entry.position, remembered).await?;
         } else {

@@ -89,10 +89,11 @@ impl Inner {
         });
         let facts = catalogue.as_ref().map(facts_of).unwrap_or_default();
         let catalogue = catalogue.map(catalogue_of).unwrap_or_default();
+        let (session, transport) = (record.session, record.transport);
+        let memory = Memory { verdict, facts, transport, session, ended_at_probe: false };
         let (has_approval, catalogue) = (approval.is_some(), compared(id, catalogue, approval));
         let mut spec = record.spec;
         spec.id = Some(id.clone());
-        let memory = Memory { verdict, facts, transport: record.transport };
         let entry = self.make(id.clone(), spec, record.position, (memory, catalogue));
         entry.version.store(stored.version, Ordering::Release);
         entry.has_approval.store(has_approval, Ordering::Release);

@@ -4,12 +4,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
+use super::progress::Deadline;
 use crate::error::RpcError;
 use crate::event::{EventKind, EventLog};
 use crate::id::ServerId;
@@ -59,32 +58,6 @@ impl Changed {
 
     /// Every list.
     pub(crate) const ALL: Self = Self(7);
-}
-
-/// When a request is given up: each progress report puts it off, up to a limit.
-#[derive(Debug)]
-pub(crate) struct Deadline {
-    due: Mutex<Instant>,
-    timeout: Duration,
-    limit: Instant,
-}
-
-impl Deadline {
-    /// A deadline `timeout` from now, that progress can put off until `max` from now.
-    pub(crate) fn new(timeout: Duration, max: Duration) -> Self {
-        let now = Instant::now();
-        let limit = now + max;
-        Self { due: Mutex::new((now + timeout).min(limit)), timeout, limit }
-    }
-
-    /// When the request is given up, as things stand.
-    pub(crate) fn due(&self) -> Instant {
-        *self.due.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn put_off(&self) {
-        *self.due.lock().unwrap_or_else(PoisonError::into_inner) = (Instant::now() + self.timeout).min(self.limit);
-    }
 }
 
 impl Inbox {
@@ -148,8 +121,9 @@ impl Inbox {
             "notifications/progress" => {
                 let token = params.and_then(|params| member(params, "progressToken"));
                 let id = token.and_then(|token| token.as_str().trim_matches('"').parse().ok());
-                if let Some(deadline) = id.and_then(|id: u64| self.progress().get(&id).cloned()) {
-                    deadline.put_off();
+                let deadline = id.and_then(|id: u64| self.progress().get(&id).cloned());
+                if let (Some(deadline), Some(params)) = (deadline, params) {
+                    deadline.report(params);
                 }
             }
             "notifications/tools/list_changed" => self.announce(ListKind::Tools),
@@ -200,6 +174,10 @@ impl Receiver for Inbox {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
     use super::*;
 
     fn inbox() -> Inbox {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::request::{Request, RequestError};
 use super::{Identity, Link, ServerFacts, Session};
 use crate::spec::{EraChoice, Timeouts, TransportKind};
+use crate::store::record::SessionRecord;
 use crate::time::Timestamp;
 use crate::transport::{Dialect, Receiver as _, Transport, TransportError};
 use crate::wire::message::{self, Params};
@@ -19,6 +20,9 @@ use crate::wire::{Era, Json, meta, version};
 
 /// How long a legacy verdict is trusted before the server is asked again.
 const LEGACY_TRUST: Duration = Duration::from_secs(24 * 3600);
+
+/// The request that asks a server for its era.
+const PROBE: &str = "server/discover";
 
 /// What is known of a server's era from an earlier life.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,13 +118,21 @@ impl OpenError {
         Self::Step { step: "handshake", source }
     }
 
-    /// Whether no answer came in time. What was known of the server is then no longer relied on.
-    pub(crate) fn is_late(&self) -> bool {
+    /// Whether no answer came in time, or the process ended instead. What was known of the server is then no longer relied
+    /// on.
+    pub(crate) fn is_silence(&self) -> bool {
+        let ended = |error: &TransportError| matches!(error, TransportError::Exited(_));
         match self {
             Self::Step { source: RequestError::Timeout { .. }, .. } | Self::NoEndpoint { .. } => true,
-            Self::Neither { first: (_, error), .. } => error.is_late(),
+            Self::Step { source: RequestError::Transport(error), .. } => ended(error),
+            Self::Neither { first: (_, error), .. } => error.is_silence(),
             _ => false,
         }
+    }
+
+    /// Whether the process ended when it was asked for its era. It may be a legacy one that does not bear the question.
+    pub(crate) fn is_end_at_probe(&self) -> bool {
+        matches!(self, Self::Step { step: PROBE, .. }) && self.is_silence()
     }
 
     fn step(step: &'static str) -> impl Fn(RequestError) -> Self {
@@ -148,6 +160,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) choice: EraChoice,
     /// Whether the server has answered anything.
     pub(crate) is_heard: AtomicBool,
+    /// Whether its process ended at the probe the last time.
+    pub(crate) ended_at_probe: bool,
 }
 
 /// What a probe said of the server.
@@ -173,18 +187,42 @@ enum Because {
 }
 
 impl Opening<'_> {
-    /// Opens a connection, relying on `known` where that is still good.
-    pub(crate) async fn open(&self, known: Option<&Verdict>) -> Result<Session, OpenError> {
-        let is_allowed = |era| match self.choice {
+    /// Goes on in a session of an earlier life with a server that said this of itself. Nothing is sent: whether the server
+    /// still knows the session shows when its lists are read. `None` when too little is known, or that is not possible.
+    pub(crate) fn resume(&self, known: &SessionRecord, facts: &ServerFacts) -> Result<Option<Session>, OpenError> {
+        let version = version::known(&known.protocol_version).filter(|(_, era)| *era == Era::Legacy);
+        let (Some(version), true, true) = (version, self.is_allowed(Era::Legacy), facts.capabilities.is_some()) else {
+            return Ok(None);
+        };
+        let link = self.link()?;
+        let Transport::Http(http) = &link.transport else { return Ok(None) };
+        http.resume(known.id.expose().as_bytes());
+        // No id may be used twice in one session, not even by another process. Time goes on faster than requests.
+        link.ids.store(Timestamp::now().as_millis(), Ordering::Relaxed);
+        let mut session = Session::new(link, version, facts.clone(), self.identity);
+        session.is_trusted = true;
+        Ok(Some(session))
+    }
+
+    fn is_allowed(&self, era: Era) -> bool {
+        match self.choice {
             EraChoice::Auto => true,
             EraChoice::Modern => era == Era::Modern,
             EraChoice::Legacy => era == Era::Legacy,
-        };
+        }
+    }
+
+    /// Opens a connection, relying on `known` where that is still good.
+    pub(crate) async fn open(&self, known: Option<&Verdict>) -> Result<Session, OpenError> {
+        let is_allowed = |era| self.is_allowed(era);
         if self.choice == EraChoice::Legacy {
             return self.legacy(self.link()?).await;
         }
         let Some(known) = known.filter(|known| version::known(&known.version).is_some_and(|(_, era)| is_allowed(era)))
         else {
+            if self.ended_at_probe && is_allowed(Era::Legacy) {
+                return self.legacy(self.link()?).await;
+            }
             return self.open_unknown().await;
         };
         match (&known.discover, known.era) {
@@ -211,13 +249,13 @@ impl Opening<'_> {
                 Probed::Legacy(because) => because,
                 Probed::AskAgain => {
                     let why = "it refuses the revision that it says it supports";
-                    return Err(OpenError::Unusable { step: "server/discover", why });
+                    return Err(OpenError::Unusable { step: PROBE, why });
                 }
             },
         };
         if self.choice == EraChoice::Modern {
             let why = "it does not say that the server speaks a modern revision, which its registration asks for";
-            return Err(OpenError::Unusable { step: "server/discover", why });
+            return Err(OpenError::Unusable { step: PROBE, why });
         }
         let link = if because == Because::Gone {
             // What is left of it ends before it is started again: it may hold something that only one can have.
@@ -249,7 +287,7 @@ impl Opening<'_> {
     async fn probe(&self, link: &Link) -> Result<Probed, OpenError> {
         let identity = self.identity;
         let meta = meta::envelope(version::MODERN, &identity.info, &identity.capabilities);
-        let request = Request::new("server/discover", Params::new(), self.timeouts.probe.min(self.left()));
+        let request = Request::new(PROBE, Params::new(), self.timeouts.probe.min(self.left()));
         let outcome = self.noted(link.request(Dialect::Modern(version::MODERN), &meta, request).await);
         judge(outcome, matches!(link.transport, Transport::Pipe(_)))
     }
@@ -331,7 +369,7 @@ impl Opening<'_> {
 
 /// What an answer to the probe says of the server's era.
 fn judge(outcome: Result<Json, RequestError>, is_pipe: bool) -> Result<Probed, OpenError> {
-    let failed = OpenError::step("server/discover");
+    let failed = OpenError::step(PROBE);
     let error = match outcome {
         Ok(result) => {
             let offered = member(&result, "supportedVersions").and_then(|list| list.read::<Vec<String>>().ok());
@@ -357,6 +395,8 @@ fn judge(outcome: Result<Json, RequestError>, is_pipe: bool) -> Result<Probed, O
         RequestError::Transport(transport) => match transport {
             TransportError::NoAnswer(_) => Ok(Probed::Legacy(Because::Answered)),
             TransportError::Status(status) if is_era_status(status.status) => Ok(Probed::Legacy(Because::Answered)),
+            // It failed for a reason of its own. To start it again at once would only do so twice.
+            TransportError::Exited(exit) if exit.is_failure() => Err(failed(error)),
             TransportError::Lost(_) | TransportError::Exited(_) if is_pipe => Ok(Probed::Legacy(Because::Gone)),
             _ => Err(failed(error)),
         },
@@ -381,8 +421,9 @@ fn is_doubtful(error: &OpenError) -> bool {
             RequestError::Timeout { .. } | RequestError::NoTurn { .. } | RequestError::Refused(_) => false,
             RequestError::Transport(error) => match error {
                 TransportError::Status(status) => is_era_status(status.status),
-                // Some servers end at a handshake that they do not know.
-                TransportError::NoAnswer(_) | TransportError::Exited(_) | TransportError::Lost(_) => true,
+                // Some servers close the connection at a handshake that they do not know. A process that ended is started
+                // again by the next attempt, which then asks.
+                TransportError::NoAnswer(_) | TransportError::Lost(_) => true,
                 _ => false,
             },
         },
@@ -401,8 +442,10 @@ fn is_refused(error: &OpenError) -> bool {
 }
 
 fn is_pipe_end(error: &OpenError) -> bool {
-    let is_end = |error: &RequestError| {
-        matches!(error, RequestError::Transport(TransportError::Lost(_) | TransportError::Exited(_)))
+    let is_end = |error: &RequestError| match error {
+        RequestError::Transport(TransportError::Lost(_)) => true,
+        RequestError::Transport(TransportError::Exited(exit)) => !exit.is_failure(),
+        _ => false,
     };
     matches!(error, OpenError::Step { source, .. } if is_end(source))
 }

@@ -3,6 +3,7 @@
 pub(crate) mod detect;
 pub(crate) mod incoming;
 pub(crate) mod lifecycle;
+pub(crate) mod progress;
 pub(crate) mod request;
 
 use std::sync::Arc;
@@ -10,9 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
 
 use self::incoming::Inbox;
+use crate::error::RpcError;
+use crate::secret::Secret;
 use crate::spec::{Target, TransportKind};
+use crate::store::record::SessionRecord;
 use crate::transport::{Dialect, Transport};
 use crate::wire::model::member;
 use crate::wire::{Era, Json, message, meta};
@@ -76,6 +81,8 @@ pub(crate) struct Session {
     latency: AtomicU64,
     /// The inside of `_meta` that each request carries.
     meta: String,
+    /// Set when it is closed, which ends the requests under way.
+    closed: CancellationToken,
 }
 
 impl Session {
@@ -86,8 +93,35 @@ impl Session {
             Era::Legacy => String::new(),
         };
         let Link { transport, inbox, ids } = link;
-        let latency = AtomicU64::new(0);
-        Self { transport, facts, version, era, discover: None, is_trusted: false, inbox, ids, latency, meta }
+        let (latency, closed) = (AtomicU64::new(0), CancellationToken::new());
+        Self { transport, facts, version, era, discover: None, is_trusted: false, inbox, ids, latency, meta, closed }
+    }
+
+    /// Whether it goes on with what an earlier life agreed on with a legacy server.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.is_trusted && self.era == Era::Legacy
+    }
+
+    /// What a later life needs to go on with this session, where the server has one.
+    pub(crate) fn record(&self) -> Option<SessionRecord> {
+        let (Transport::Http(http), Era::Legacy) = (&self.transport, self.era) else { return None };
+        let id = Secret::new(http.session_id()?.to_str().ok()?.to_owned());
+        Some(SessionRecord { id, protocol_version: self.version.to_owned() })
+    }
+
+    /// Whether an error that the server answered with makes it doubtful that it is what it was taken for. One that speaks
+    /// of what was asked is an ordinary one.
+    pub(crate) fn is_doubted_by(&self, error: &RpcError) -> bool {
+        let is_of_protocol = matches!(error.code, message::INVALID_REQUEST | message::INVALID_PARAMS)
+            || (-32_099..=-32_000).contains(&error.code);
+        self.is_trusted && (self.era == Era::Modern || is_of_protocol)
+    }
+
+    /// Ends it in good order, and the requests under way with it; whether nothing is left that could be taken up again.
+    /// Bounded in time.
+    pub(crate) async fn close(&self) -> bool {
+        self.closed.cancel();
+        self.transport.close(self.dialect()).await
     }
 
     pub(crate) fn dialect(&self) -> Dialect {

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::incoming::{Deadline, Inbox};
+use super::incoming::Inbox;
+use super::progress::Deadline;
 use super::{Link, Session, cancelled, next_id};
 use crate::error::{Error, ErrorKind, RpcError};
+use crate::spec::Headers;
 use crate::transport::{Dialect, Outgoing, StatusError, Transport, TransportError};
 use crate::wire::message::{self, Params};
 use crate::wire::{Json, meta};
@@ -24,15 +26,21 @@ pub(crate) struct Request<'a> {
     pub(crate) name: Option<&'a str>,
     /// The headers that mirror arguments.
     pub(crate) param_headers: Vec<(Box<str>, String)>,
-    /// The time for an answer; progress restarts it.
-    pub(crate) timeout: Duration,
-    /// The time in all.
-    pub(crate) max: Duration,
+    /// Headers of this request alone; nothing reads them but HTTP.
+    pub(crate) headers: Option<&'a Headers>,
+    /// When it is given up.
+    pub(crate) deadline: Arc<Deadline>,
 }
 
 impl<'a> Request<'a> {
+    /// A request that is given up after `timeout`, whatever its progress.
     pub(crate) fn new(method: &'a str, params: Params, timeout: Duration) -> Self {
-        Self { method, params, name: None, param_headers: Vec::new(), timeout, max: timeout }
+        Self::within(method, params, Arc::new(Deadline::new(timeout, timeout)))
+    }
+
+    /// A request that is given up at `deadline`.
+    pub(crate) fn within(method: &'a str, params: Params, deadline: Arc<Deadline>) -> Self {
+        Self { method, params, name: None, param_headers: Vec::new(), headers: None, deadline }
     }
 }
 
@@ -93,7 +101,11 @@ impl Session {
             dialect: self.dialect(),
             meta: &self.meta,
         };
-        channel.exchange(request).await
+        tokio::select! {
+            biased;
+            outcome = channel.exchange(request) => outcome,
+            () = self.closed.cancelled() => Err(TransportError::Closed.into()),
+        }
     }
 }
 
@@ -123,14 +135,13 @@ impl Channel<'_> {
             method: request.method,
             name: request.name.filter(|_| meta::name_member(request.method).is_some()),
             param_headers: &request.param_headers,
+            headers: request.headers,
             dialect: self.dialect,
             body: &body,
         };
-        let deadline = Arc::new(Deadline::new(request.timeout, request.max));
-        self.inbox.watch(id, deadline.clone());
+        self.inbox.watch(id, request.deadline.clone());
         let mut guard = CancelGuard { channel: self, id, is_wanted: !is_handshake };
-        let began = Instant::now();
-        let outcome = before(&deadline, self.transport.request(outgoing)).await;
+        let outcome = before(&request.deadline, self.transport.request(outgoing)).await;
         match outcome {
             Some(answer) => {
                 // A broken exchange needs no cancel: the connection that would carry it is gone.
@@ -138,8 +149,8 @@ impl Channel<'_> {
                 answer?.map_err(RequestError::Rpc)
             }
             None => {
-                let unmatched = self.transport.unmatched();
-                Err(RequestError::Timeout { method: request.method.to_owned(), after: began.elapsed(), unmatched })
+                let (after, unmatched) = (request.deadline.waited(), self.transport.unmatched());
+                Err(RequestError::Timeout { method: request.method.to_owned(), after, unmatched })
             }
         }
     }
@@ -163,20 +174,17 @@ impl Drop for CancelGuard<'_> {
 
 /// Waits for `future` until the deadline, which may move while we wait.
 async fn before<T>(deadline: &Deadline, future: impl Future<Output = T>) -> Option<T> {
-    let mut future = std::pin::pin!(future);
-    let mut timer = std::pin::pin!(tokio::time::sleep_until(deadline.due()));
-    loop {
-        tokio::select! {
-            biased;
-            output = &mut future => return Some(output),
-            () = &mut timer => {
-                let due = deadline.due();
-                if due <= Instant::now() {
-                    return None;
-                }
-                timer.as_mut().reset(due);
-            }
+    let passed = async {
+        while Instant::now() < deadline.due() {
+            tokio::time::sleep_until(deadline.due()).await;
         }
+    };
+    // A server that never stops talking uses up what tokio lets one task do at a time; the clock is read nevertheless.
+    let passed = std::pin::pin!(tokio::task::unconstrained(passed));
+    tokio::select! {
+        biased;
+        output = future => Some(output),
+        () = passed => None,
     }
 }
 
@@ -189,6 +197,7 @@ impl RequestError {
             Self::Transport(error) => match error {
                 TransportError::Connect(_)
                 | TransportError::Lost(_)
+                | TransportError::Unsent(_)
                 | TransportError::Exited(_)
                 | TransportError::SessionGone(_) => true,
                 TransportError::Status(error) => matches!(error.status, 408 | 425 | 429 | 500..=599),
@@ -198,6 +207,17 @@ impl RequestError {
                 | TransportError::Spawn(_)
                 | TransportError::Closed => false,
             },
+        }
+    }
+
+    /// Whether the request may have been carried out although there is no result; `None` when the server answered it, or
+    /// something else says so.
+    pub(crate) fn maybe_ran(&self) -> Option<bool> {
+        match self {
+            Self::Rpc(_) | Self::Refused(_) => None,
+            Self::Timeout { .. } => Some(true),
+            Self::NoTurn { .. } => Some(false),
+            Self::Transport(error) => Some(maybe_ran(error)),
         }
     }
 
@@ -216,6 +236,7 @@ impl RequestError {
 
     /// The error as the world sees it; `doing` says what was being done.
     pub(crate) fn outward(self, doing: &str) -> Error {
+        let maybe_ran = self.maybe_ran();
         match self {
             Self::Rpc(rpc) => {
                 let text = format!("{doing}: {rpc}");
@@ -225,14 +246,14 @@ impl RequestError {
                 let text = format!("{doing}: no answer came in {}", seconds(after));
                 Error::new(ErrorKind::Timeout, text + &unmatched_note(unmatched)).with(|data| {
                     data.after = Some(after);
-                    data.maybe_ran = Some(true);
+                    data.maybe_ran = maybe_ran;
                 })
             }
             Self::NoTurn { after, .. } => {
                 let text = format!("{doing}: it was not sent, as {} passed before its turn came", seconds(after));
                 Error::new(ErrorKind::Timeout, text).with(|data| {
                     data.after = Some(after);
-                    data.maybe_ran = Some(false);
+                    data.maybe_ran = maybe_ran;
                 })
             }
             Self::Refused(error) => error,
@@ -246,25 +267,48 @@ fn seconds(duration: Duration) -> String {
 }
 
 fn outward(error: TransportError, doing: &str) -> Error {
-    let (kind, maybe_ran) = match &error {
-        TransportError::Connect(_) | TransportError::Spawn(_) => (ErrorKind::ConnectFailed, Some(false)),
-        TransportError::Lost(_) | TransportError::NoAnswer(_) => (ErrorKind::ConnectionLost, Some(true)),
-        TransportError::Exited(_) => (ErrorKind::ConnectionLost, Some(true)),
-        TransportError::SessionGone(_) => (ErrorKind::ConnectionLost, Some(false)),
-        TransportError::NotMcp(_) => (ErrorKind::ProtocolViolation, None),
-        TransportError::TooLarge { .. } => (ErrorKind::TooLarge, Some(true)),
-        TransportError::Closed => (ErrorKind::ServerClosed, Some(true)),
-        TransportError::Status(error) => (status_kind(error), Some(error.status >= 500)),
-    };
+    let maybe_ran = maybe_ran(&error);
     let (retry_after, rpc) = match &error {
         TransportError::Status(error) => (error.retry_after, error.rpc.clone()),
         _ => (None, None),
     };
-    Error::new(kind, doing.to_owned()).because(error).with(|data| {
-        data.maybe_ran = maybe_ran;
+    Error::new(kind(&error), doing.to_owned()).because(error).with(|data| {
+        data.maybe_ran = Some(maybe_ran);
         data.retry_after = retry_after;
         data.rpc = rpc;
     })
+}
+
+/// Whether a request that failed in this way may have been carried out. When in doubt, it may.
+fn maybe_ran(error: &TransportError) -> bool {
+    match error {
+        TransportError::Connect(_)
+        | TransportError::Spawn(_)
+        | TransportError::Unsent(_)
+        | TransportError::SessionGone(_) => false,
+        TransportError::Lost(_)
+        | TransportError::NoAnswer(_)
+        | TransportError::Exited(_)
+        | TransportError::NotMcp(_)
+        | TransportError::TooLarge { .. }
+        | TransportError::Closed => true,
+        TransportError::Status(error) => error.maybe_ran(),
+    }
+}
+
+fn kind(error: &TransportError) -> ErrorKind {
+    match error {
+        TransportError::Connect(_) | TransportError::Spawn(_) => ErrorKind::ConnectFailed,
+        TransportError::Lost(_)
+        | TransportError::NoAnswer(_)
+        | TransportError::Exited(_)
+        | TransportError::SessionGone(_) => ErrorKind::ConnectionLost,
+        TransportError::Unsent(cause) => kind(cause),
+        TransportError::NotMcp(_) => ErrorKind::ProtocolViolation,
+        TransportError::TooLarge { .. } => ErrorKind::TooLarge,
+        TransportError::Closed => ErrorKind::ServerClosed,
+        TransportError::Status(error) => status_kind(error),
+    }
 }
 
 fn status_kind(error: &StatusError) -> ErrorKind {

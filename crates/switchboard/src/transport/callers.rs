@@ -3,7 +3,7 @@
 //! Answers find their callers through a table. Each entry belongs to the guard that its caller holds; giving up takes it
 //! out. When the stream ends, every caller is told why.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
@@ -11,6 +11,9 @@ use tokio::sync::oneshot;
 use super::process::Exit;
 use super::{Answer, TransportError};
 use crate::wire::frame::TooLarge;
+
+/// Requests that were given up and may still be answered.
+const GIVEN_UP: usize = 64;
 
 /// Why a stream cannot be used any more.
 #[derive(Debug, Clone)]
@@ -48,8 +51,27 @@ pub(super) struct Callers {
 #[derive(Default)]
 struct State {
     waiting: HashMap<u64, oneshot::Sender<Result<Answer, TransportError>>>,
+    /// The last requests that were given up. Some servers answer them nevertheless.
+    given_up: VecDeque<u64>,
     unmatched: u64,
     broken: Option<Broken>,
+}
+
+impl State {
+    fn give_up(&mut self, id: u64) {
+        if self.waiting.remove(&id).is_none() {
+            return;
+        }
+        if self.given_up.len() == GIVEN_UP {
+            self.given_up.pop_front();
+        }
+        self.given_up.push_back(id);
+    }
+
+    fn take_given_up(&mut self, id: u64) -> bool {
+        let place = self.given_up.iter().position(|given_up| *given_up == id);
+        place.and_then(|place| self.given_up.remove(place)).is_some()
+    }
 }
 
 impl Callers {
@@ -57,7 +79,7 @@ impl Callers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives an answer to whom it belongs; `false` when that is nobody.
+    /// Gives an answer to whom it belongs; `false` when that was nobody ever.
     pub(super) fn answer(&self, id: Option<u64>, outcome: Answer) -> bool {
         let mut state = self.state();
         let id = match id {
@@ -71,6 +93,7 @@ impl Callers {
                 let _ = caller.send(Ok(outcome));
                 true
             }
+            None if id.is_some_and(|id| state.take_given_up(id)) => true,
             None => {
                 state.unmatched += 1;
                 false
@@ -119,7 +142,7 @@ impl Callers {
         let (sender, answer) = oneshot::channel();
         let mut state = self.state();
         if let Some(broken) = &state.broken {
-            return Err(broken.error());
+            return Err(TransportError::Unsent(Box::new(broken.error())));
         }
         state.waiting.insert(id, sender);
         drop(state);
@@ -193,7 +216,7 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.callers.state().waiting.remove(&self.id);
+        self.callers.state().give_up(self.id);
     }
 }
 

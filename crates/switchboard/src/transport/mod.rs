@@ -26,7 +26,7 @@ pub(crate) use self::pipe::PipeTransport;
 pub(crate) use self::process::Exit;
 pub(crate) use self::sse::Cursor;
 use crate::error::RpcError;
-use crate::spec::TransportKind;
+use crate::spec::{Headers, TransportKind};
 use crate::wire::{Json, Message};
 
 /// The longest wait that a server may ask for, in `Retry-After` or in the `retry` of an event stream. Some ask for days, or
@@ -55,6 +55,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) name: Option<&'a str>,
     /// What `Mcp-Param-*` mirrors.
     pub(crate) param_headers: &'a [(Box<str>, String)],
+    /// Headers of this request alone, which take the place of those of the same name that every request has.
+    pub(crate) headers: Option<&'a Headers>,
     /// The revision it is written in; `None` before one is agreed on.
     pub(crate) dialect: Dialect,
     /// The message.
@@ -84,6 +86,9 @@ pub(crate) enum TransportError {
     /// The connection broke; the request may have been carried out.
     #[error("the connection was lost before an answer came")]
     Lost(#[source] Cause),
+    /// The connection was broken already; nothing was sent.
+    #[error("the request was not sent")]
+    Unsent(#[source] Box<TransportError>),
     /// The server answered with an HTTP status that is no success.
     #[error("{0}")]
     Status(Box<StatusError>),
@@ -220,6 +225,18 @@ pub(crate) struct StatusError {
 }
 
 impl StatusError {
+    /// Whether the server may have carried the request out, by the status alone. A client error refuses it, as does a 503
+    /// that says when to come back; what gateways say of a server behind them leaves it open.
+    pub(crate) fn maybe_ran(&self) -> bool {
+        match self.status {
+            // Given up in the middle: by a server that waited for us, or by a proxy that did not wait for the server.
+            408 | 499 => true,
+            501 | 505 => false,
+            503 => self.retry_after.is_none(),
+            status => status >= 500,
+        }
+    }
+
     fn text(&self) -> String {
         let reason = ::http::StatusCode::from_u16(self.status).ok().and_then(|status| status.canonical_reason());
         let reason = reason.map(|reason| format!(" {reason}")).unwrap_or_default();
@@ -284,12 +301,19 @@ impl Transport {
         }
     }
 
-    /// Ends the way in good order: ends the session, closes the child's input and waits for it. Bounded in time.
-    pub(crate) async fn close(&self) {
+    /// Ends the way in good order: ends the session, closes the child's input and waits for it. Bounded in time. Says
+    /// whether the server has nothing left of it that could be taken up again.
+    pub(crate) async fn close(&self, dialect: Dialect) -> bool {
         match self {
-            Self::Http(http) => http.close().await,
-            Self::Sse(sse) => sse.close().await,
-            Self::Pipe(pipe) => pipe.close().await,
+            Self::Http(http) => http.close(dialect).await,
+            Self::Sse(sse) => {
+                sse.close().await;
+                true
+            }
+            Self::Pipe(pipe) => {
+                pipe.close().await;
+                true
+            }
         }
     }
 

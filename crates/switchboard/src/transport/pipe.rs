@@ -22,6 +22,8 @@ use crate::wire::frame::LineParser;
 
 /// Messages that wait to be written.
 const OUTBOX: usize = 64;
+/// Requests that were given up and may still be answered.
+const GIVEN_UP: usize = 64;
 /// How much is read at once.
 const PIECE: usize = 64 << 10;
 /// How long a server that does not listen any more is listened to.
@@ -105,7 +107,7 @@ impl PipeTransport {
 
     pub(super) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
         let mut waiting = self.callers.enter(outgoing.id)?;
-        self.send(outgoing.body.clone()).await?;
+        self.send(outgoing.body.clone()).await.map_err(|error| TransportError::Unsent(Box::new(error)))?;
         waiting.answer().await
     }
 

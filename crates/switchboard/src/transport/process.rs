@@ -32,6 +32,7 @@ const APART: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Exit {
     how: String,
+    is_failure: bool,
     stderr: String,
 }
 
@@ -44,7 +45,12 @@ impl fmt::Display for Exit {
 
 impl Exit {
     fn new(status: ExitStatus, stderr: &Tail) -> Self {
-        Self { how: status.to_string(), stderr: stderr.last(SHOWN) }
+        Self { how: status.to_string(), is_failure: !status.success(), stderr: stderr.last(SHOWN) }
+    }
+
+    /// Whether it says that something went wrong: a code other than 0, or a signal.
+    pub(crate) fn is_failure(&self) -> bool {
+        self.is_failure
     }
 }
 

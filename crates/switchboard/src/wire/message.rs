@@ -10,6 +10,8 @@ use serde_json::value::RawValue;
 use super::Json;
 use crate::error::RpcError;
 
+/// JSON-RPC: what was sent is no request.
+pub const INVALID_REQUEST: i64 = -32600;
 /// The JSON-RPC code for a method that the receiver does not have.
 pub const METHOD_NOT_FOUND: i64 = -32601;
 /// The parameters are not what the method takes.

