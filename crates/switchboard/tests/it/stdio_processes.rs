@@ -60,7 +60,7 @@ async fn a_polite_child_is_gone_without_any_signal() {
     )
     .await;
     manager.close(&id).await.unwrap();
-    assert_eq!(crate::stdio::lines(&file), ["end"]);
+    assert_eq!(lines(&file), ["end"]);
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn what_a_launcher_leaves_behind_has_the_same_time_to_end() {
     let id = ready(&manager, shell(script).env("FILE", file.to_str().unwrap())).await;
     std::fs::write(folder.path().join("end.closed"), "").unwrap();
     manager.close(&id).await.unwrap();
-    assert_eq!(crate::stdio::lines(&file), ["end"]);
+    assert_eq!(lines(&file), ["end"]);
 }
 
 /// Not a test by itself: the process that [`b103_servers_of_a_killed_manager_are_gone_soon`] kills.
