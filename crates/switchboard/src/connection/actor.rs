@@ -363,7 +363,7 @@ impl Actor {
         }
         // That the server does not let us in any more needs no probe.
         let failure = failure::of_transport(&error);
-        if failure == super::state::Failure::SignIn {
+        if failure == Failure::SignIn {
             self.failed(generation, Input::Lost { generation, failure }, failure::lost_error(error));
             return;
         }
