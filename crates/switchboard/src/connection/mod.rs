@@ -300,8 +300,7 @@ impl Connection {
         }
         drop(under_way);
         let _place = Place::take(&self.shared)?;
-        let permit = self.shared.permits.acquire().await;
-        let permit = permit.map_err(|_| {
+        let permit = self.shared.permits.acquire().await.map_err(|_| {
             let error = Error::new(ErrorKind::ServerClosed, "the server is being closed; the request was not sent");
             error.with(|data| data.maybe_ran = Some(false))
         })?;

@@ -22,8 +22,6 @@ use crate::wire::frame::LineParser;
 
 /// Messages that wait to be written.
 const OUTBOX: usize = 64;
-/// Requests that were given up and may still be answered.
-const GIVEN_UP: usize = 64;
 /// How much is read at once.
 const PIECE: usize = 64 << 10;
 /// How long a server that does not listen any more is listened to.

@@ -19,6 +19,8 @@ mod fleet;
 #[cfg(test)]
 mod heartbeat;
 #[cfg(test)]
+mod http_errors;
+#[cfg(test)]
 mod ids;
 #[cfg(test)]
 mod legacy_sse;
@@ -34,6 +36,8 @@ mod replay;
 mod restore;
 #[cfg(test)]
 mod results;
+#[cfg(test)]
+mod resuming;
 #[cfg(test)]
 mod schemas;
 #[cfg(test)]
@@ -61,3 +65,5 @@ mod stdio_streams;
 mod store;
 #[cfg(test)]
 mod storm;
+#[cfg(test)]
+mod streams;

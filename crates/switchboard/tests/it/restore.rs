@@ -440,8 +440,8 @@ async fn a_file_remembers_as_memory_does() {
     assert_eq!(tool_names(&second), ["echo"]);
     assert_eq!(second.wait_settled(Duration::from_secs(20)).await, []);
     let mut after = serde_json::to_value(second.servers()).unwrap();
-    for of_its_time in ["since", "latencyMs"] {
-        after["servers"]["peer"][of_its_time] = before["servers"]["peer"][of_its_time].clone();
+    for moment in ["since", "latencyMs"] {
+        after["servers"]["peer"][moment] = before["servers"]["peer"][moment].clone();
     }
     assert_eq!(after, before);
     assert_eq!((server.count("server/discover"), server.count("tools/list")), (1, 2));

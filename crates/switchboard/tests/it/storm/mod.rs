@@ -52,12 +52,15 @@ async fn storm(plan: Plan) -> Outcome {
     let dials = Dials::follow(&manager);
     let field = Field::new(plan.servers, &faults).await;
     let callers = Callers::new(&manager, &field);
+    field.register_all(&manager).await;
 
-    let adding = field.add_all(&manager);
-    let calling = callers.run(plan.callers, plan.seed, Instant::now() + plan.length);
-    let (_, mut calls) = tokio::join!(adding, calling);
-    faults.stop();
-    let calm = callers.wake_everyone(CALM, &mut calls).await;
+    let calling = async {
+        let mut calls = callers.run(plan.callers, plan.seed, Instant::now() + plan.length).await;
+        faults.stop();
+        let calm = callers.wake_everyone(CALM, &mut calls).await;
+        (calls, calm)
+    };
+    let (_, (calls, calm)) = tokio::join!(field.add_all(&manager), calling);
 
     let dials = dials.end().await;
     manager.shutdown(Duration::from_secs(5)).await;
