@@ -3,7 +3,7 @@
 #
 #   ./test.sh              everything, cheapest first
 #   ./test.sh NAME…        only these sections:
-#                          tools peers format tidy clippy docs doctests features tests conformance readme
+#                          tools peers format tidy clippy docs doctests features tests storm conformance readme
 #
 # A section that fails does not stop the others: all mistakes show in one run.
 # Last line:    N passed, N failed   (tests, doc tests and conformance runs; any other section that fails counts as one)
@@ -74,6 +74,18 @@ tests() {
   fi
 }
 
+# A minute of faults over two hundred servers, and ten thousand connections, each alone in its process, as they ask what a
+# process holds. They print their figures. STORM_SEED=N makes another storm.
+storm() {
+  ulimit -n "$(ulimit -Hn)" 2> /dev/null || true
+  if cargo nextest --version > /dev/null 2>&1; then
+    cargo nextest run --package switchboard --test it --run-ignored only --test-threads 1 --success-output immediate \
+      --no-fail-fast --status-level pass -E 'test(/^storm::/)'
+  else
+    cargo test --package switchboard --test it -- storm:: --ignored --test-threads 1 --nocapture
+  fi
+}
+
 conformance() { TARGET_DIR=$target conformance/run.sh; }
 
 # The commands of the README, word for word, for somebody who has nothing but Rust. The compiler is told to hurry.
@@ -123,7 +135,7 @@ section() {
   summary+=("$(printf '%-6s %5d s  %s%s' "$verdict" $((SECONDS - begun)) "$name" "$count")")
 }
 
-known="tools peers format tidy clippy docs doctests features tests conformance readme"
+known="tools peers format tidy clippy docs doctests features tests storm conformance readme"
 for name in "${wanted[@]}"; do
   [[ " $known " == *" $name "* ]] || { echo "no section is called $name; there are: $known" >&2; exit 2; }
 done

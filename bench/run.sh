@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs the bench: floor, peers and ours side by side, and a table with ratios and targets.
 #
-#   bench/run.sh          three rounds of everything, about ten minutes after building
+#   bench/run.sh          three rounds of everything, about eleven minutes after building
 #   bench/run.sh quick    three short rounds of floor, ours and the pooled Rust peer
 #
 # The report goes to stdout, progress to stderr. Nothing else should run on the machine meanwhile.
@@ -22,7 +22,7 @@ cargo build --release --manifest-path bench/Cargo.toml --workspace --bins >&2 ||
 
 say "building ours"
 cargo build --release --package switchboard-cli --bin switchboard >&2 || fail "the program does not build"
-for example in calls hold catalogue; do
+for example in calls hold catalogue recover; do
   if [ -f "crates/switchboard/examples/$example.rs" ]; then
     cargo build --release --package switchboard --example "$example" >&2 || fail "the example $example does not build"
   else

@@ -78,11 +78,17 @@
 //! # }
 //! ```
 //!
+//! # Faults
+//!
+//! [`Faults`] has many servers suffer what happens in the field, from a cut connection to a half-written answer. A seed
+//! decides what happens to which exchange, so that a storm can be had again.
+//!
 //! # Real servers
 //!
 //! [`RmcpServer`] is a server made with the official Rust SDK, in the test's own process; [`real`] starts npm's
 //! reference server and a `fastmcp` server.
 
+pub mod faults;
 pub mod http;
 pub mod memory;
 pub mod peer;
@@ -97,6 +103,7 @@ mod lines;
 mod patience;
 
 pub use command_line::CommandLine;
+pub use faults::Faults;
 pub use http::{AnswerWith, Coding, GetStream, HttpPeer, HttpReply, HttpRequest};
 pub use patience::Gate;
 pub use peer::{Context, Era, LEGACY, MODERN, Peer, Prompt, Resource, Tool};

@@ -37,6 +37,8 @@ async fn main() -> anyhow::Result<ExitCode> {
         run_all(&plan.holders(), &server, &mut figures).await;
         run_all(&plan.catalogues(), &server, &mut figures).await;
     }
+    eprintln!("{} losses, and {} s with dead servers", plan.losses, plan.dead);
+    run_all(&plan.recovery(), &server, &mut figures).await;
     drop(server);
 
     let starts = version_starts(plan.starts).await;

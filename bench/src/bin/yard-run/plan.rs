@@ -12,6 +12,9 @@ pub const BUILT: &str = "target/bench";
 /// Calls under way at once.
 pub const CONCURRENCY: [usize; 3] = [1, 16, 64];
 
+/// The name of the one who measures how servers come back.
+pub const RECOVERY: &str = "switchboard recovery";
+
 pub const ERAS: [&str; 2] = ["modern", "legacy"];
 
 /// How much is measured.
@@ -22,11 +25,16 @@ pub struct Plan {
     pub held: usize,
     /// Starts of the program.
     pub starts: usize,
+    /// Losses of servers that come back.
+    pub losses: usize,
+    /// Seconds in which the dials of dead servers are counted.
+    pub dead: usize,
 }
 
 impl Plan {
     pub fn new(quick: bool) -> Self {
-        Self { quick, rounds: 3, held: 1_000, starts: 20 }
+        let (losses, dead) = if quick { (20, 20) } else { (100, 60) };
+        Self { quick, rounds: 3, held: 1_000, starts: 20, losses, dead }
     }
 
     pub fn callers(&self, concurrency: usize) -> Vec<Contestant> {
@@ -90,6 +98,12 @@ impl Plan {
         let example = built("release/examples/catalogue");
         let ours = Contestant::new("switchboard catalogue".to_owned(), &[&example, &built("tools-10000.jsonl")]);
         present(vec![floor, ours])
+    }
+
+    /// Takes its time, and there is nobody to compare it with: one round is enough.
+    pub fn recovery(&self) -> Vec<Contestant> {
+        let (losses, dead) = (self.losses.to_string(), self.dead.to_string());
+        present(vec![Contestant::new(RECOVERY.to_owned(), &[&built("release/examples/recover"), &losses, &dead])])
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::thread::available_parallelism;
 
 use crate::contest::{Contestant, Figures};
-use crate::plan::{BUILT, CONCURRENCY, ERAS, Plan};
+use crate::plan::{BUILT, CONCURRENCY, ERAS, Plan, RECOVERY};
 
 /// One promise with what was measured.
 struct Target {
@@ -40,6 +40,7 @@ pub fn markdown(plan: &Plan, figures: &Figures, starts: Option<&[f64]>) -> (Stri
     }
     held(&mut text, plan, figures);
     catalogue(&mut text, plan, figures);
+    recovery(&mut text, plan, figures);
     let start = starts.map_or(f64::NAN, |starts| yardstick::median(starts.to_vec()));
     let command = format!("{BUILT}/release/switchboard --version");
     let _ = writeln!(
@@ -114,6 +115,24 @@ fn catalogue(text: &mut String, plan: &Plan, figures: &Figures) {
     }
 }
 
+fn recovery(text: &mut String, plan: &Plan, figures: &Figures) {
+    let _ = writeln!(text, "\n## {} losses, and {} s with servers that stay dead\n", plan.losses, plan.dead);
+    *text += "| back after s, p50 | p99 | dials of a dead one | the same, called all the time | command |\n";
+    *text += "|---|---|---|---|---|\n";
+    for contestant in plan.recovery() {
+        let figure = |name: &str, decimals: usize| shown(figures.median(RECOVERY, name), decimals);
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | `{}` |",
+            figure("back_p50_s", 2),
+            figure("back_p99_s", 2),
+            figure("dials_left_alone", 0),
+            figure("dials_when_called", 0),
+            contestant.shown()
+        );
+    }
+}
+
 fn targets(figures: &Figures, start: f64) -> Vec<Target> {
     let mut targets = Vec::new();
     for era in ERAS {
@@ -131,6 +150,13 @@ fn targets(figures: &Figures, start: f64) -> Vec<Target> {
     }
     let list = figures.ratio("switchboard catalogue", "catalogue floor", "median_us");
     targets.push(Target::at_most("10,000 tools into the catalogue, × raw parse".to_owned(), 2.0, list));
+    for (what, figure, most) in [
+        ("a server that is back is ready, p99 s", "back_p99_s", 2.6),
+        ("dials of a dead server in its first minute", "dials_left_alone", 6.0),
+        ("the same, called all the time", "dials_when_called", 65.0),
+    ] {
+        targets.push(Target::at_most(what.to_owned(), most, figures.median(RECOVERY, figure)));
+    }
     targets.push(Target::at_most("`switchboard --version`, ms".to_owned(), 15.0, start));
     targets
 }

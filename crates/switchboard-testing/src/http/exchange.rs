@@ -100,6 +100,26 @@ pub struct HttpReply {
     pub(crate) coding: Option<Coding>,
     pub(crate) delay: Option<Duration>,
     pub(crate) gate: Option<Gate>,
+    pub(crate) mishap: Option<Mishap>,
+    pub(crate) loss: Option<Loss>,
+}
+
+/// What happens to the whole server before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mishap {
+    /// It forgets its sessions.
+    Forgets,
+    /// It forgets its sessions, and every connection is closed.
+    Restarts,
+}
+
+/// How much of a finished answer is lost on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The second half.
+    Half,
+    /// All of it.
+    Whole,
 }
 
 #[derive(Debug, Clone)]
@@ -132,7 +152,16 @@ pub(crate) enum Ending {
 
 impl HttpReply {
     fn new(start: Start) -> Self {
-        Self { start, status: None, headers: HeaderMap::new(), coding: None, delay: None, gate: None }
+        Self {
+            start,
+            status: None,
+            headers: HeaderMap::new(),
+            coding: None,
+            delay: None,
+            gate: None,
+            mishap: None,
+            loss: None,
+        }
     }
 
     /// What the peer would have answered, to be changed by the methods below.
@@ -279,6 +308,30 @@ impl HttpReply {
     /// Holds the head of the answer back until the test opens the gate.
     pub fn when(mut self, gate: &Gate) -> Self {
         self.gate = Some(gate.clone());
+        self
+    }
+
+    /// Before it answers, the server forgets its sessions, as [`HttpPeer::forget_sessions`](crate::HttpPeer) does.
+    pub fn forgets_sessions(mut self) -> Self {
+        self.mishap = Some(Mishap::Forgets);
+        self
+    }
+
+    /// In place of an answer the server restarts: it forgets its sessions and closes every connection, this one included.
+    pub fn restart() -> Self {
+        Self { mishap: Some(Mishap::Restarts), ..Self::cut() }
+    }
+
+    /// The request is carried out, but half-way through the body of the answer the connection is closed. For answers that
+    /// end by themselves.
+    pub fn lost_midway(mut self) -> Self {
+        self.loss = Some(Loss::Half);
+        self
+    }
+
+    /// The request is carried out, but the connection is closed in place of the answer. For answers that end by themselves.
+    pub fn lost(mut self) -> Self {
+        self.loss = Some(Loss::Whole);
         self
     }
 

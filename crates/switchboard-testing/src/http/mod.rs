@@ -221,9 +221,14 @@ impl HttpPeer {
         self.shared.lock().sessions.iter().cloned().collect()
     }
 
+    /// How many sessions were begun so far.
+    pub fn sessions_begun(&self) -> usize {
+        self.shared.lock().sessions_begun
+    }
+
     /// Forgets every session, as a server does that was restarted: their ids are answered with 404 from now on.
     pub fn forget_sessions(&self) {
-        self.shared.lock().sessions.clear();
+        self.shared.forget_sessions();
     }
 
     /// The sockets that are open now.
@@ -241,18 +246,29 @@ impl HttpPeer {
     /// # Panics
     /// When it does not come to that within 20 s of real time.
     pub async fn wait_for_open_sockets(&self, count: usize) {
+        self.wait_for_sockets(&count.to_string(), |open| open == count).await;
+    }
+
+    /// Waits until this many sockets are open at most.
+    ///
+    /// # Panics
+    /// When it does not come to that within 20 s of real time.
+    pub async fn wait_for_few_sockets(&self, most: usize) {
+        self.wait_for_sockets(&format!("{most} at most"), |open| open <= most).await;
+    }
+
+    async fn wait_for_sockets(&self, wanted: &str, are_enough: impl Fn(usize) -> bool) {
         let mut changes = self.shared.counters.changes();
         let mut alarm = Alarm::after(PATIENCE);
         tokio::select! {
-            _ = changes.wait_for(|counts| counts.open == count) => {}
-            () = alarm.rings() => panic!("{} sockets are open, not {count}", self.open_sockets()),
+            _ = changes.wait_for(|counts| are_enough(counts.open)) => {}
+            () = alarm.rings() => panic!("{} sockets are open, not {wanted}", self.open_sockets()),
         }
     }
 
     /// Closes every open connection, but goes on listening.
     pub fn cut_connections(&self) {
-        let connections = std::mem::take(&mut self.shared.lock().connections);
-        connections.cancel();
+        self.shared.cut_connections();
     }
 
     /// Stops listening and closes every connection: the port refuses from now on.
@@ -317,6 +333,15 @@ impl Shared {
     fn knows_session(&self, session: Option<&str>) -> bool {
         let state = self.lock();
         !state.settings.sessions || session.is_some_and(|session| state.sessions.contains(session))
+    }
+
+    fn forget_sessions(&self) {
+        self.lock().sessions.clear();
+    }
+
+    fn cut_connections(&self) {
+        let connections = std::mem::take(&mut self.lock().connections);
+        connections.cancel();
     }
 
     fn forget_session(&self, session: &str) {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::http::body::{self, Act, Answering, Body, GiveUp};
-use crate::http::exchange::{Coding, Ending, HttpReply, HttpRequest, Script, Start};
+use crate::http::exchange::{Coding, Ending, HttpReply, HttpRequest, Loss, Mishap, Script, Start};
 use crate::http::socket::SocketState;
 use crate::http::{AnswerWith, GetStream, Shared, headers, legacy_sse};
 use crate::peer::{Era, Kind};
@@ -41,7 +41,9 @@ impl Exchange {
             headers: head.headers,
             body,
         };
-        self.shared.note(&request);
+        if self.shared.peer.keeps_record() {
+            self.shared.note(&request);
+        }
         let message = request.json().filter(|_| request.method == Method::POST);
         if let Some(message) = &message {
             self.shared.peer.note(message);
@@ -60,6 +62,14 @@ impl Exchange {
         if let Some(delay) = reply.delay {
             tokio::time::sleep(delay).await;
         }
+        match reply.mishap {
+            Some(Mishap::Forgets) => self.shared.forget_sessions(),
+            Some(Mishap::Restarts) => {
+                self.shared.forget_sessions();
+                self.shared.cut_connections();
+            }
+            None => {}
+        }
         let status = reply.status_code();
         let mut response = match reply.start {
             Start::Usual => self.usual(request, message).await?,
@@ -77,10 +87,27 @@ impl Exchange {
         for (name, value) in &reply.headers {
             response.headers_mut().append(name, value.clone());
         }
-        match reply.coding {
-            Some(coding) => encoded(response, coding).await,
+        if let Some(coding) = reply.coding {
+            response = encoded(response, coding).await?;
+        }
+        match reply.loss {
+            Some(loss) => self.lose(response, loss).await,
             None => Ok(response),
         }
+    }
+
+    /// Waits for the whole answer, and sends half of it or nothing.
+    async fn lose(&self, response: Response<Body>, loss: Loss) -> Answer {
+        let (mut head, body) = response.into_parts();
+        let mut whole = body.collect().await?.to_bytes();
+        if loss == Loss::Whole {
+            return Err(body::cut());
+        }
+        head.headers.insert(CONTENT_LENGTH, whole.len().into());
+        whole.truncate(whole.len() / 2);
+        let acts = [Act::Write(whole), Act::End(Ending::Cut)];
+        let body = body::scripted(futures_util::stream::iter(acts), Arc::clone(&self.socket));
+        Ok(Response::from_parts(head, body))
     }
 
     fn body(&self, script: Script) -> Response<Body> {

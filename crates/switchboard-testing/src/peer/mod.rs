@@ -229,6 +229,13 @@ impl Peer {
         self.with(|script| script.honours_cancel = false)
     }
 
+    /// Keeps no record of what it sees, so that a long run costs no memory. What is asked of the record finds nothing;
+    /// complaints are kept.
+    pub fn forgetful(self) -> Self {
+        self.shared.record.forget();
+        self
+    }
+
     /// Answers every request of this method in its own way. The handler gets the whole request.
     pub fn on(self, method: &str, handler: impl Fn(&Value, &Context) -> Reply + Send + Sync + 'static) -> Self {
         let handler: Handler = Arc::new(handler);
@@ -416,6 +423,10 @@ impl Peer {
 
     pub(crate) fn abandon(&self, request: Value) {
         self.shared.record.abandon(request);
+    }
+
+    pub(crate) fn keeps_record(&self) -> bool {
+        self.shared.record.is_kept()
     }
 
     pub(crate) fn is_legacy(&self) -> bool {

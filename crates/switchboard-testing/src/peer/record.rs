@@ -1,5 +1,6 @@
 //! What a peer has seen, and waiting for it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use serde_json::Value;
@@ -11,6 +12,7 @@ use crate::patience::Signal;
 pub(crate) struct Record {
     seen: Mutex<Seen>,
     changed: Signal,
+    forgets: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -34,12 +36,26 @@ impl Record {
         self.seen.lock().expect("no test thread panics while it holds the record")
     }
 
+    pub(crate) fn forget(&self) {
+        self.forgets.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        !self.forgets.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn add(&self, message: Value) {
+        if !self.is_kept() {
+            return;
+        }
         self.see().messages.push(message);
         self.changed.raise();
     }
 
     pub(crate) fn abandon(&self, request: Value) {
+        if !self.is_kept() {
+            return;
+        }
         self.see().abandoned.push(request);
         self.changed.raise();
     }

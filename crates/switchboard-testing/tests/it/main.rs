@@ -1,6 +1,7 @@
 //! The peers tested against plain clients: each polite thing is polite, and each rude one really is rude.
 
 mod client;
+mod faults;
 mod http;
 mod memory;
 mod real;

@@ -301,7 +301,7 @@ impl Connection {
         drop(under_way);
         let _place = Place::take(&self.shared)?;
         let permit = self.shared.permits.acquire().await.map_err(|_| {
-            let error = Error::new(ErrorKind::ServerClosed, "the server was closed before the request was sent");
+            let error = Error::new(ErrorKind::ServerClosed, "the server is being closed; the request was not sent");
             error.with(|data| data.maybe_ran = Some(false))
         })?;
         Ok(Permit { _place: permit, _under_way: self.shared.calls.token() })

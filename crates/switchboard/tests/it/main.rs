@@ -5,6 +5,8 @@ mod answers;
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
+mod closing;
+#[cfg(test)]
 mod drift;
 #[cfg(test)]
 mod era;
@@ -12,6 +14,12 @@ mod era;
 mod faults;
 #[cfg(test)]
 mod fixture;
+#[cfg(test)]
+mod fleet;
+#[cfg(test)]
+mod heartbeat;
+#[cfg(test)]
+mod http_errors;
 #[cfg(test)]
 mod ids;
 #[cfg(test)]
@@ -29,7 +37,11 @@ mod restore;
 #[cfg(test)]
 mod results;
 #[cfg(test)]
+mod resuming;
+#[cfg(test)]
 mod schemas;
+#[cfg(test)]
+mod sessions;
 #[cfg(test)]
 mod sse;
 #[cfg(test)]
@@ -51,3 +63,7 @@ mod stdio_processes;
 mod stdio_streams;
 #[cfg(test)]
 mod store;
+#[cfg(test)]
+mod storm;
+#[cfg(test)]
+mod streams;
