@@ -23,7 +23,7 @@ use super::http::{Address, CLOSE_LIMIT, HttpClient, UNASKED_LIMIT, VERSION, drai
 use super::sse::EventStream;
 use super::{Answer, Dialect, Outgoing, Receiver, TransportError};
 use crate::error::chain;
-use crate::spec::{Headers, HttpTarget};
+use crate::spec::HttpTarget;
 use crate::status::clean;
 use crate::tasks::{OwnedTask, Tasks};
 use crate::wire::Message;

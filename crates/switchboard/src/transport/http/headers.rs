@@ -4,7 +4,6 @@ use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::HttpTransport;
-use crate::spec::Headers;
 use crate::transport::{Dialect, Outgoing, TransportError};
 use crate::wire::meta;
 
