@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::PoisonError;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::discovery::{Discovered, discover};
+use super::listen::Standing;
+use super::refresh::Refresh;
 use super::state::{Effect, Input, Machine, Phase};
-use super::{Command, Live, Shared, Wish, failure, liveness, stream};
+use super::wishes::Wishes;
+use super::{Command, Live, Shared, Wish, failure, listen, liveness, stream, wishes};
 use crate::catalogue::ServerCatalogue;
 use crate::error::{Error, ErrorKind};
 use crate::event::EventKind;
@@ -23,6 +26,8 @@ use crate::status::State;
 use crate::tasks::OwnedTask;
 use crate::time::Timestamp;
 use crate::transport::{HttpTransport, Transport, TransportError, stdio};
+use crate::wire::Era;
+use crate::wire::model::ListKind;
 
 /// Runs a connection until its last handle is gone.
 pub(super) async fn run(shared: Arc<Shared>, commands: mpsc::Receiver<Command>) {
@@ -47,6 +52,7 @@ pub(super) async fn run(shared: Arc<Shared>, commands: mpsc::Receiver<Command>) 
         wake_at: None,
         refresh: Refresh::default(),
         is_quiet: false,
+        is_explicit: false,
     };
     actor.run(commands, outcomes).await;
 }
@@ -66,14 +72,8 @@ struct Actor {
     refresh: Refresh,
     /// Whether nobody waits for the connect under way.
     is_quiet: bool,
-}
-
-/// Changed lists that wait to be read anew: one refresh runs, and one waits.
-#[derive(Debug, Default)]
-struct Refresh {
-    pending: Option<Changed>,
-    due: Option<Instant>,
-    is_running: bool,
+    /// Whether somebody asked for the lists to be read anew, however fresh they are.
+    is_explicit: bool,
 }
 
 /// How something ended that the actor had started.
@@ -113,7 +113,7 @@ impl Actor {
                 Event::Ended(outcome) => self.ended(outcome),
                 Event::Due => self.due(),
                 Event::Broken(generation, error) => self.broken(generation, error),
-                Event::Changed(changed) => self.list_changed(changed),
+                Event::Changed(changed) => self.noticed(changed),
                 Event::HandlesGone => break,
             }
         }
@@ -130,9 +130,10 @@ impl Actor {
                 self.step(Input::Needed);
             }
             Wish::Discover => {
-                self.is_quiet = false;
+                (self.is_quiet, self.is_explicit) = (false, true);
                 self.step(Input::Discover);
             }
+            Wish::Refresh(lists) => self.refresh_now(lists),
             Wish::Doubt(generation, error) => self.doubted(generation, *error),
             Wish::Renew(generation) => {
                 let failure = super::state::Failure::SessionGone;
@@ -153,6 +154,7 @@ impl Actor {
         let was_open = self.machine.phase() != Phase::Closed;
         self.step(Input::Close);
         if let Some(live) = live {
+            live.session.stop_listening();
             live.session.transport.close().await;
         }
         if was_open {
@@ -194,12 +196,18 @@ impl Actor {
             "url": self.shared.spec.target.display(), "transport": self.shared.spec.target.transport(), "state": "connected",
             "protocolVersion": session.version,
         });
-        let (stream, sender) = (stream::keep_open(session.clone()), self.outcome_sender.clone());
-        self.stream = Some(OwnedTask::spawn(async move {
-            if let Err(error) = stream.await {
-                let _ = sender.send(Outcome::StreamLost(generation, Box::new(error))).await;
-            }
-        }));
+        if let Some(level) = self.shared.wishes.borrow().log_level {
+            session.ask_for_logs(level);
+        }
+        self.shared.standing.send_replace(Standing::Pending);
+        self.stream = has_notices(&self.shared, &session).then(|| {
+            let (notices, sender) = (notices(self.shared.clone(), session.clone()), self.outcome_sender.clone());
+            OwnedTask::spawn(async move {
+                if let Err(error) = notices.await {
+                    let _ = sender.send(Outcome::StreamLost(generation, Box::new(error))).await;
+                }
+            })
+        });
         self.shared.live.store(Some(Arc::new(Live { session, generation })));
         self.emit(EventKind::Connect, payload);
         if self.machine.is_return() {
@@ -214,7 +222,8 @@ impl Actor {
             return;
         }
         self.listing = None;
-        self.refresh.is_running = false;
+        self.refresh.discovered(Instant::now());
+        self.told_progress();
         if let Some(error) = found.failure {
             self.lists_unreachable(generation, error);
             return;
@@ -251,15 +260,21 @@ impl Actor {
     }
 
     fn refreshed(&mut self, generation: u64, found: Discovered) {
-        self.refresh.is_running = false;
-        if generation != self.machine.generation() {
+        // One that was abandoned for a discovery may have ended all the same.
+        if generation != self.machine.generation() || !self.refresh.ended(found.failed, Instant::now()) {
             return;
         }
         self.listing = None;
-        if found.failure.is_none() {
-            self.shared.show(&found.catalogue);
+        self.shared.show(&found.catalogue);
+        if found.failed.is_empty() {
             self.emit(EventKind::ListChanged, json!({ "state": "read" }));
-            self.shared.observer.changed(&self.shared.id);
+        } else {
+            tracing::warn!(server = %self.shared.id, "changed lists could not be read; the former ones are kept");
+        }
+        self.told_progress();
+        self.shared.observer.changed(&self.shared.id);
+        if let Some(RequestError::Transport(error)) = found.failure {
+            self.doubted(generation, error);
         }
     }
 
@@ -318,11 +333,26 @@ impl Actor {
         }
     }
 
-    fn list_changed(&mut self, changed: Changed) {
-        self.emit(EventKind::ListChanged, json!({ "state": "announced" }));
-        let pending = self.refresh.pending.map_or(changed, |pending| pending.and(changed));
-        self.refresh.pending = Some(pending);
-        self.refresh.due.get_or_insert(Instant::now() + self.shared.spec.timeouts.list_changed);
+    fn noticed(&mut self, changed: Changed) {
+        let due = Instant::now() + self.shared.spec.timeouts.list_changed;
+        if changed.has_updates() {
+            self.refresh.update(due);
+        }
+        if !changed.lists().is_empty() {
+            if self.refresh.announce(changed.lists(), due) {
+                self.emit(EventKind::ListChanged, json!({ "state": "announced" }));
+            }
+            self.told_progress();
+        }
+    }
+
+    /// Reads these lists, and those that were announced as changed, without waiting for more notices.
+    fn refresh_now(&mut self, lists: Changed) {
+        let Some(live) = self.shared.live.load_full() else { return };
+        self.noticed(live.session.inbox.take());
+        self.refresh.announce(lists, Instant::now());
+        self.told_progress();
+        self.begin_refresh();
     }
 
     fn due(&mut self) {
@@ -331,27 +361,38 @@ impl Actor {
             self.wake_at = None;
             self.step(Input::Due);
         }
-        if self.refresh.due.is_some_and(|moment| moment <= now) {
-            self.begin_refresh();
+        if self.refresh.takes_updates(now) {
+            self.tell_updates();
+        }
+        self.begin_refresh();
+    }
+
+    fn tell_updates(&self) {
+        let Some(live) = self.shared.live.load_full() else { return };
+        for uri in live.session.inbox.take_updated() {
+            self.emit(EventKind::ResourceUpdated, json!({ "uri": uri }));
         }
     }
 
     fn begin_refresh(&mut self) {
-        if self.refresh.is_running || self.machine.phase() != Phase::Ready {
-            // Looked at again when what runs has ended.
-            self.refresh.due = Some(Instant::now() + Duration::from_millis(50));
-            return;
+        let is_ready = self.machine.phase() == Phase::Ready;
+        if let Some(lists) = self.refresh.begin(is_ready, Instant::now()) {
+            self.list(self.machine.generation(), lists, Outcome::Refreshed);
         }
-        self.refresh.due = None;
-        if let (Some(wanted), Some(live)) = (self.refresh.pending.take(), self.shared.live.load_full()) {
-            self.refresh.is_running = true;
-            self.list(live.generation, wanted, Outcome::Refreshed);
+    }
+
+    /// Lets those who wait know how far the lists are.
+    fn told_progress(&self) {
+        let progress = self.refresh.progress();
+        self.shared.progress.send_replace(progress);
+        if progress.read == progress.announced {
+            self.shared.is_renewing.store(false, Ordering::Release);
         }
     }
 
     /// The next moment at which something is due.
     fn next_moment(&self) -> Option<Instant> {
-        [self.wake_at, self.refresh.due].into_iter().flatten().min()
+        [self.wake_at, self.refresh.next_moment()].into_iter().flatten().min()
     }
 
     fn step(&mut self, input: Input) {
@@ -361,10 +402,7 @@ impl Actor {
         for effect in effects {
             match effect {
                 Effect::Dial(generation) => self.dial(generation),
-                Effect::Discover(generation) => {
-                    self.refresh = Refresh::default();
-                    self.list(generation, Changed::ALL, Outcome::Discovered);
-                }
+                Effect::Discover(generation) => self.discover(generation),
                 Effect::Probe(generation) => self.probe(generation),
                 Effect::HangUp => self.hang_up(),
                 Effect::WakeAt(moment) => self.wake_at = Some(Instant::from_std(moment)),
@@ -406,6 +444,23 @@ impl Actor {
         }));
     }
 
+    /// Reads every list, unless they are known and the server says that they still hold.
+    fn discover(&mut self, generation: u64) {
+        self.refresh.discovering();
+        let known = self.shared.catalogue.load_full();
+        let live = self.shared.live.load_full().filter(|live| is_fresh(&known, &live.session));
+        if live.is_none() || std::mem::take(&mut self.is_explicit) {
+            return self.list(generation, Changed::ALL, Outcome::Discovered);
+        }
+        let found = Discovered { catalogue: ServerCatalogue::clone(&known), failure: None, failed: Changed::default() };
+        let sender = self.outcome_sender.clone();
+        self.listing = Some(OwnedTask::spawn(async move {
+            let _ = sender.send(Outcome::Discovered(generation, Box::new(found))).await;
+        }));
+        // Nothing was asked of the server so far, and it counts as ready from now on.
+        self.step(Input::Doubted { generation });
+    }
+
     fn list(&mut self, generation: u64, wanted: Changed, outcome: fn(u64, Box<Discovered>) -> Outcome) {
         let Some(live) = self.shared.live.load_full() else { return };
         let (shared, sender) = (self.shared.clone(), self.outcome_sender.clone());
@@ -431,7 +486,8 @@ impl Actor {
         self.stream = None;
         self.probe = None;
         self.doubt = None;
-        self.refresh = Refresh::default();
+        self.refresh.lost();
+        self.told_progress();
         // What the last calls still hold ends with them.
         self.shared.live.store(None);
         self.shared.catalogue.rcu(|catalogue| ServerCatalogue::clone(catalogue).stale(true));
@@ -461,6 +517,34 @@ async fn changed(live: Option<&Live>) -> Changed {
         Some(live) => live.session.inbox.changed().await,
         None => std::future::pending().await,
     }
+}
+
+/// Whether the server is to be asked for notices, or the wishes of an earlier life are to be told to it.
+fn has_notices(shared: &Shared, session: &Session) -> bool {
+    match session.era {
+        Era::Modern => listen::is_offered(session),
+        Era::Legacy => matches!(session.transport, Transport::Http(_)) || *shared.wishes.borrow() != Wishes::default(),
+    }
+}
+
+/// Follows what the server says unasked, as its era has it.
+///
+/// # Errors
+/// When the end of a stream makes it doubtful whether the server is there.
+async fn notices(shared: Arc<Shared>, session: Arc<Session>) -> Result<(), TransportError> {
+    match session.era {
+        Era::Modern => listen::keep_open(&shared, &session).await,
+        Era::Legacy => {
+            let restored = wishes::restore(&shared, &session);
+            tokio::join!(restored, stream::keep_open(session.clone())).1
+        }
+    }
+}
+
+/// Whether the lists that are known of a modern server need not be read: none has expired, and nothing was missed.
+fn is_fresh(known: &ServerCatalogue, session: &Session) -> bool {
+    let offers = |kind: ListKind| session.facts.offers(kind.capability());
+    session.era == Era::Modern && !known.is_stale() && known.holds(Timestamp::now(), offers)
 }
 
 /// Opens a connection: waits for its turn, then has the time that the registration gives it.
@@ -494,7 +578,8 @@ async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
 /// A new way to the server.
 fn link(shared: &Shared) -> Result<Link, TransportError> {
     let surroundings = &shared.surroundings;
-    let inbox = Arc::new(Inbox::new(shared.id.clone(), surroundings.events.clone()));
+    let inbox = Inbox::new(shared.id.clone(), surroundings.events.clone()).logging_to(shared.logs.clone());
+    let inbox = Arc::new(inbox);
     let limit = shared.spec.limits.message_bytes;
     let transport = match &shared.spec.target {
         Target::Http(target) if target.transport == TransportKind::Sse => return Err(TransportError::NotSpoken),

@@ -9,23 +9,31 @@ mod checks;
 pub(crate) mod discovery;
 mod drift;
 mod failure;
+mod freshness;
+mod listen;
 mod liveness;
+mod refresh;
 pub(crate) mod state;
 mod stream;
+pub(crate) mod wishes;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use self::checks::Checks;
+use self::listen::Standing;
+use self::refresh::Progress;
+use self::wishes::Wishes;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot, watch};
 
 use crate::catalogue::ServerCatalogue;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::EventLog;
+use crate::event::{EventLog, LogBook};
 use crate::id::ServerId;
+use crate::session::incoming::Changed;
 use crate::session::lifecycle::Verdict;
 use crate::session::{Identity, ServerFacts, Session};
 use crate::spec::ServerSpec;
@@ -75,6 +83,7 @@ pub(crate) struct View {
 pub(crate) struct Memory {
     pub(crate) verdict: Option<Verdict>,
     pub(crate) facts: ServerFacts,
+    pub(crate) wishes: Wishes,
 }
 
 /// An open connection and the generation that it belongs to.
@@ -99,6 +108,14 @@ pub(crate) struct Shared {
     checks: Checks,
     /// What was noticed when its tools were shaped for models, by the format.
     notes: Mutex<BTreeMap<&'static str, Vec<Warning>>>,
+    wishes: watch::Sender<Wishes>,
+    /// How the stream of notices stands, of a modern server.
+    standing: watch::Sender<Standing>,
+    /// How far the lists shown are behind what was announced.
+    progress: watch::Sender<Progress>,
+    /// Whether lists that have expired are asked for already.
+    is_renewing: AtomicBool,
+    logs: Arc<LogBook>,
 }
 
 /// A server's connection. Clones are the same connection; it ends with the last of them, or by [`Connection::close`].
@@ -124,6 +141,8 @@ enum Wish {
     Needed,
     /// Read the lists anew.
     Discover,
+    /// Read these lists anew, and those that were announced as changed, without waiting for more notices.
+    Refresh(Changed),
     /// Close it.
     Close,
     /// A request failed in that generation in a way that makes it doubtful whether the server is there.
@@ -143,6 +162,7 @@ impl Connection {
         let view =
             View { state: State::Closed, since: Timestamp::now(), attempt: 0, next_attempt_at: None, failure: None };
         let permits = Semaphore::new(spec.limits.in_flight);
+        let wishes = watch::Sender::new(memory.wishes.clone());
         let shared = Arc::new(Shared {
             id,
             spec,
@@ -156,6 +176,11 @@ impl Connection {
             waiting: AtomicUsize::new(0),
             checks: Checks::default(),
             notes: Mutex::default(),
+            wishes,
+            standing: watch::Sender::default(),
+            progress: watch::Sender::default(),
+            is_renewing: AtomicBool::new(false),
+            logs: Arc::default(),
         });
         let (commands, receiver) = mpsc::channel(COMMANDS);
         let task = OwnedTask::spawn(actor::run(shared.clone(), receiver));
@@ -192,7 +217,8 @@ impl Connection {
     }
 
     pub(crate) fn memory(&self) -> Memory {
-        self.shared.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
+        let memory = self.shared.memory.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Memory { wishes: self.shared.wishes.borrow().clone(), ..memory }
     }
 
     /// Begins to open it, without anybody waiting for how that ends.
@@ -237,6 +263,7 @@ impl Connection {
     /// [`ErrorKind::NotReady`] when there is none in time, with the last failure as its cause.
     pub(crate) async fn session(&self, patience: Duration) -> Result<Arc<Live>> {
         if let Some(live) = self.live() {
+            self.looked_at();
             return Ok(live);
         }
         self.wish(Wish::Needed).await;
@@ -271,6 +298,7 @@ impl Connection {
         if let Some(live) = self.live() {
             warnings.extend(live.session.inbox.warnings());
         }
+        warnings.extend(self.shared.logs.warning());
         let notes = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner);
         warnings.extend(notes.values().flatten().cloned());
         warnings

@@ -200,6 +200,10 @@ async fn known_tool(connection: &Connection, name: &str, time: Time) -> Result<A
         let _ = timeout_at(time.end.min(Instant::now() + time.timeout), settled).await;
         catalogue = connection.catalogue();
     }
+    if !has_it(&catalogue) {
+        // It may be among what was announced and not read yet.
+        catalogue = connection.caught_up(time.timeout.min(time.left())).await;
+    }
     if has_it(&catalogue) {
         return Ok(catalogue);
     }

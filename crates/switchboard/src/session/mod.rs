@@ -2,14 +2,17 @@
 
 pub(crate) mod incoming;
 pub(crate) mod lifecycle;
+pub(crate) mod listen;
 pub(crate) mod request;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 
 use self::incoming::Inbox;
+use crate::event::LogLevel;
 use crate::transport::{Dialect, Transport};
 use crate::wire::model::member;
 use crate::wire::{Era, Json, message, meta};
@@ -53,6 +56,12 @@ impl ServerFacts {
         let one = self.capabilities.as_ref().and_then(|all| member(all, capability));
         one.is_some_and(|one| !matches!(one.as_str(), "null" | "false"))
     }
+
+    /// Whether the server says of `capability` that it has `part`.
+    pub(crate) fn promises(&self, capability: &str, part: &str) -> bool {
+        let one = self.capabilities.as_ref().and_then(|all| member(&member(all, capability)?, part));
+        one.is_some_and(|one| one.as_str() == "true")
+    }
 }
 
 /// An open connection: a transport, and what was agreed on over it.
@@ -70,7 +79,7 @@ pub(crate) struct Session {
     pub(crate) inbox: Arc<Inbox>,
     ids: Arc<AtomicU64>,
     /// The inside of `_meta` that each request carries.
-    meta: String,
+    meta: ArcSwap<String>,
 }
 
 impl Session {
@@ -81,7 +90,20 @@ impl Session {
             Era::Legacy => String::new(),
         };
         let Link { transport, inbox, ids } = link;
+        let meta = ArcSwap::from_pointee(meta);
         Self { transport, facts, version, era, discover: None, is_trusted: false, inbox, ids, meta }
+    }
+
+    /// The inside of `_meta`, as it stands.
+    fn meta(&self) -> Arc<String> {
+        self.meta.load_full()
+    }
+
+    /// From now on asks for log entries of that level and above with each request, which is how modern servers are asked.
+    pub(crate) fn ask_for_logs(&self, level: LogLevel) {
+        if self.era == Era::Modern {
+            self.meta.rcu(|meta| meta::with_log_level(meta, level.as_str()));
+        }
     }
 
     pub(crate) fn dialect(&self) -> Dialect {

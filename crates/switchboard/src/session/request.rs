@@ -91,7 +91,7 @@ impl Session {
             inbox: &self.inbox,
             ids: &self.ids,
             dialect: self.dialect(),
-            meta: &self.meta,
+            meta: &self.meta(),
         };
         channel.exchange(request).await
     }
