@@ -187,10 +187,10 @@ mod tests {
         uris.iter().map(|uri| (*uri).into()).collect()
     }
 
-    fn asked(facts: &ServerFacts, resources: &[&str]) -> String {
+    fn asked(facts: &ServerFacts, resources: &[&str]) -> serde_json::Value {
         let text = message::notification("x", &Filter::of(facts, &uris(resources)).params());
         let message: serde_json::Value = serde_json::from_slice(&text).unwrap();
-        message["params"]["notifications"].to_string()
+        message["params"]["notifications"].clone()
     }
 
     #[test]
@@ -199,18 +199,20 @@ mod tests {
             r#"{"tools":{"listChanged":true},"prompts":{"listChanged":true},
                 "resources":{"listChanged":true,"subscribe":true}}"#,
         );
-        let everything = r#"{"promptsListChanged":true,"resourceSubscriptions":["a:/","b:/"],"#.to_owned()
-            + r#""resourcesListChanged":true,"toolsListChanged":true}"#;
+        let everything = serde_json::json!({
+            "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
+            "resourceSubscriptions": ["a:/", "b:/"],
+        });
         assert_eq!(asked(&all, &["b:/", "a:/"]), everything);
         let few = facts(r#"{"tools":{"listChanged":true},"prompts":{"listChanged":false},"resources":{}}"#);
-        assert_eq!(asked(&few, &["a:/"]), r#"{"toolsListChanged":true}"#);
+        assert_eq!(asked(&few, &["a:/"]), serde_json::json!({ "toolsListChanged": true }));
         assert!(Filter::of(&facts("{}"), &uris(&["a:/"])).is_empty());
     }
 
     #[test]
     fn an_acknowledgement_finds_its_request_by_the_subscription_id() {
         let open = Subscriptions::default();
-        let mut wait = |id| {
+        let wait = |id| {
             let (sender, receiver) = oneshot::channel();
             open.lock().insert(id, Some(sender));
             receiver

@@ -72,6 +72,8 @@ pub(crate) struct PipeTransport {
     table: Arc<Table>,
     broken: watch::Receiver<Option<Broken>>,
     child: Option<ChildProcess>,
+    /// Fails when all is written.
+    written: watch::Receiver<()>,
     _reader: OwnedTask,
     _writer: OwnedTask,
 }
@@ -249,13 +251,15 @@ impl PipeTransport {
             reading.table.fail_all(reason.clone());
             broken_sender.send_replace(Some(reason));
         });
+        let (writing, written) = watch::channel(());
         let writer = OwnedTask::spawn(async move {
+            let _writing = writing;
             if write_all(writer, messages).await.is_err() {
                 // Nobody listens when the reader has found the end.
                 let _ = deaf_sender.send(());
             }
         });
-        Self { name, outbox: Mutex::new(Some(outbox)), table, broken, child, _reader: reader, _writer: writer }
+        Self { name, outbox: Mutex::new(Some(outbox)), table, broken, child, written, _reader: reader, _writer: writer }
     }
 
     pub(super) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
@@ -310,8 +314,10 @@ impl PipeTransport {
         // First, so that callers are told that we closed it rather than that the server ended.
         self.table.fail_all(Broken::Closed);
         drop(self.outbox().take());
-        if let Some(child) = &self.child {
-            child.stop().await;
+        match &self.child {
+            Some(child) => child.stop().await,
+            // What is on its way gets there, if somebody reads it.
+            None => drop(tokio::time::timeout(LAST_WORDS, self.written.clone().changed()).await),
         }
     }
 

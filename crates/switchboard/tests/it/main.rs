@@ -11,9 +11,13 @@ mod fixture;
 #[cfg(test)]
 mod ids;
 #[cfg(test)]
+mod listen;
+#[cfg(test)]
 mod lists;
 #[cfg(test)]
 mod manager;
+#[cfg(test)]
+mod notices;
 #[cfg(test)]
 mod real;
 #[cfg(test)]
