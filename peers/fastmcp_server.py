@@ -1,7 +1,7 @@
 """A small real MCP server, for Switchboard's tests.
 
-Over stdio without arguments; with `--http` over Streamable HTTP on a free port of the loopback, which it names on
-stderr, until its stdin ends.
+Over stdio without arguments; with `--http` over Streamable HTTP or `--sse` over HTTP+SSE on a free port of the
+loopback, which it names on stderr, until its stdin ends.
 """
 
 import os
@@ -75,7 +75,7 @@ def greet(name: str) -> str:
     return f"Please greet {name}."
 
 
-def serve_http() -> None:
+def serve_http(transport: str) -> None:
     """Listens before it names the port, so that whoever reads the name can connect."""
 
     def end_with_stdin() -> None:
@@ -85,12 +85,14 @@ def serve_http() -> None:
     threading.Thread(target=end_with_stdin, daemon=True).start()
     listener = socket.create_server(("127.0.0.1", 0))
     print(f"listening on port {listener.getsockname()[1]}", file=sys.stderr, flush=True)
-    config = uvicorn.Config(server.http_app(), log_level="warning")
+    config = uvicorn.Config(server.http_app(transport=transport), log_level="warning")
     uvicorn.Server(config).run(sockets=[listener])
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--http"]:
-        serve_http()
+        serve_http("http")
+    elif sys.argv[1:] == ["--sse"]:
+        serve_http("sse")
     else:
         server.run(transport="stdio", show_banner=False)

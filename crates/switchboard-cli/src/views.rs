@@ -20,11 +20,7 @@ const WIDE: usize = 60;
 
 /// `GET /servers`.
 #[derive(Debug, Clone)]
-pub(crate) struct Servers {
-    servers: Vec<(String, Server)>,
-    /// How many tools each server has.
-    tools: BTreeMap<String, usize>,
-}
+pub(crate) struct Servers(Vec<(String, Server)>);
 
 /// One server of it.
 #[derive(Debug, Clone, Deserialize)]
@@ -44,12 +40,34 @@ pub(crate) struct Server {
     pub(crate) protocol_version: Option<String>,
     /// Since when it is in that state.
     pub(crate) since: Option<Timestamp>,
+    /// Which attempt to connect is under way or was last.
+    #[serde(default)]
+    attempt: u32,
+    /// When the next attempt is due.
+    #[serde(rename = "nextAttemptAt")]
+    next_attempt_at: Option<Timestamp>,
+    /// How long its last quick answer took.
+    #[serde(rename = "latencyMs")]
+    latency_ms: Option<f64>,
+    /// How much it offers.
+    #[serde(default)]
+    pub(crate) counts: Counts,
     /// Whether what is shown is what was known last.
     #[serde(default)]
     pub(crate) stale: bool,
     /// What was worked around.
     #[serde(default)]
     pub(crate) warnings: Vec<Map<String, Value>>,
+}
+
+/// How many items its lists have.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Counts {
+    pub(crate) tools: usize,
+    pub(crate) prompts: usize,
+    pub(crate) resources: usize,
+    pub(crate) resource_templates: usize,
 }
 
 /// The servers in the order of the document. Read directly and not by way of a tree, which has a depth limit: what
@@ -84,27 +102,15 @@ impl Servers {
         #[derive(Deserialize)]
         struct Document {
             servers: InOrder,
-            #[serde(default)]
-            tools: Vec<Owner>,
-        }
-        #[derive(Deserialize)]
-        struct Owner {
-            #[serde(rename = "serverId")]
-            server_id: String,
         }
         let strange = |cause| Problem::new("protocol_violation", "the list of servers cannot be read").because(cause);
         let document: Document = document.read().map_err(strange)?;
-        let servers = document.servers.0;
-        let mut tools = BTreeMap::new();
-        for owner in document.tools {
-            *tools.entry(owner.server_id).or_default() += 1;
-        }
-        Ok(Self { servers, tools })
+        Ok(Self(document.servers.0))
     }
 
     /// The servers with their ids, in the order of registration.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Server)> {
-        self.servers.iter().map(|(id, server)| (id.as_str(), server))
+        self.0.iter().map(|(id, server)| (id.as_str(), server))
     }
 
     /// The server of that id.
@@ -138,18 +144,14 @@ impl Servers {
         unsettled.map(|(id, _)| id.to_owned()).collect()
     }
 
-    /// How many tools a server has.
-    pub(crate) fn tools(&self, id: &str) -> usize {
-        self.tools.get(id).copied().unwrap_or_default()
-    }
-
     /// The table of all servers.
     pub(crate) fn table(&self, now: Timestamp) -> Table {
-        let mut table = Table::new(["ID", "NAME", "STATE", "SINCE", "PROTOCOL", "TRANSPORT", "TOOLS", "WHY"]);
+        let mut table =
+            Table::new(["ID", "NAME", "STATE", "SINCE", "NEXT", "LATENCY", "PROTOCOL", "TRANSPORT", "TOOLS", "WHY"]);
         for (id, server) in self.iter() {
             // A name that says no more than the id is left out.
             let name = if server.name == id { "" } else { &server.name };
-            let tools = match self.tools(id) {
+            let tools = match server.counts.tools {
                 0 if server.state != State::Ready => String::new(),
                 count => format!("{count}{}", if server.stale { " (last known)" } else { "" }),
             };
@@ -158,6 +160,8 @@ impl Servers {
                 Cell::short(name, 30),
                 Cell::painted(server.state.as_str(), paint(server.state)),
                 server.since.map(|since| age(since, now)).unwrap_or_default().into(),
+                server.next(now).into(),
+                server.latency_ms.map(|millis| format!("{millis:.1} ms")).unwrap_or_default().into(),
                 server.protocol_version.as_deref().unwrap_or_default().into(),
                 server.transport.as_deref().unwrap_or_default().into(),
                 tools.into(),
@@ -169,6 +173,13 @@ impl Servers {
 }
 
 impl Server {
+    /// When it is tried again, such as `in 3 s (attempt 2)`.
+    fn next(&self, now: Timestamp) -> String {
+        let Some(next) = self.next_attempt_at else { return String::new() };
+        let attempt = if self.state == State::Failed { 1 } else { self.attempt + 1 };
+        format!("in {} (attempt {attempt})", age(now, next))
+    }
+
     /// Why it is in its state, when that needs a word.
     fn why(&self, id: &str) -> String {
         match (&self.auth_url, &self.error) {
@@ -276,9 +287,10 @@ mod tests {
             "b": {"name": "Two", "server_url": "http://h/", "auth_url": null, "state": "failed", "error": "could not connect: refused",
                   "transport": "streamable-http", "protocolVersion": null, "since": "2026-01-01T00:00:00.000Z"},
             "a-b": {"name": "a.b", "server_url": "x", "auth_url": null, "state": "ready", "error": null, "transport": "stdio",
-                  "protocolVersion": "2025-11-25", "since": "2026-01-01T00:00:00.000Z"},
-            "c": {"name": "Two", "server_url": "x", "auth_url": null, "state": "connecting", "error": null}},
-            "tools": [{"name": "t", "serverId": "a-b", "key": "k"}]}"#;
+                  "protocolVersion": "2025-11-25", "since": "2026-01-01T00:00:00.000Z", "latencyMs": 1.25,
+                  "counts": {"tools": 1}},
+            "c": {"name": "Two", "server_url": "x", "auth_url": null, "state": "connecting", "error": null, "attempt": 1,
+                  "nextAttemptAt": "2026-01-01T00:05:03.000Z"}}}"#;
         Servers::read(&document.parse().unwrap()).unwrap()
     }
 
@@ -300,7 +312,8 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("ID   NAME  STATE"), "{text}");
         assert!(lines[1].contains("failed") && lines[1].contains("5 min") && lines[1].ends_with("refused"), "{text}");
-        assert!(lines[2].contains("2025-11-25  stdio            1"), "{text}");
+        assert!(lines[2].contains("1.2 ms") && lines[2].contains("2025-11-25  stdio            1"), "{text}");
+        assert!(lines[3].contains("in 3 s (attempt 2)"), "{text}");
         assert_eq!(servers().unsettled(&[]), ["c"]);
         assert!(servers().unsettled(&["b".to_owned()]).is_empty());
     }

@@ -42,16 +42,16 @@ where
     W: AsyncWrite + Unpin,
 {
     let (outputs, queue) = Outputs::channel();
-    let mut connection =
-        Connection { peer: peer.clone(), outputs, tasks: JoinSet::new(), running: HashMap::new(), channel: None };
+    let mut connection = Connection::new(peer.clone(), outputs);
     tokio::select! {
         () = connection.read(reader, habits) => End::ByClient,
         _ = write(writer, queue, habits) => End::Cut,
     }
 }
 
-/// What is read from one connection, and the answers under way.
-struct Connection {
+/// What is read from one client whose answers all go the same way, and the answers under way.
+#[derive(Debug)]
+pub(crate) struct Connection {
     peer: Peer,
     outputs: Outputs,
     tasks: JoinSet<()>,
@@ -60,6 +60,10 @@ struct Connection {
 }
 
 impl Connection {
+    pub(crate) fn new(peer: Peer, outputs: Outputs) -> Self {
+        Self { peer, outputs, tasks: JoinSet::new(), running: HashMap::new(), channel: None }
+    }
+
     async fn read(&mut self, reader: impl AsyncRead + Unpin, habits: &Habits) {
         let mut reader = BufReader::new(reader);
         let mut line = Vec::new();
@@ -86,12 +90,17 @@ impl Connection {
             hook(&message);
         }
         self.peer.note(&message);
+        if message["method"] == "notifications/initialized" && self.peer.era_of(&message) == Era::Legacy {
+            self.channel = Some(self.peer.open_channel(self.outputs.clone(), Kind::Legacy));
+        }
+        self.message(message);
+    }
+
+    /// Begins to answer a message that was noted, or ends the answer that it cancels.
+    pub(crate) fn message(&mut self, message: Value) {
         match (message["method"].as_str(), message.get("id")) {
             (Some(_), Some(_)) => self.start(message),
             (Some("notifications/cancelled"), None) => self.cancel(&message["params"]["requestId"]),
-            (Some("notifications/initialized"), None) if self.peer.era_of(&message) == Era::Legacy => {
-                self.channel = Some(self.peer.open_channel(self.outputs.clone(), Kind::Legacy));
-            }
             _ => {}
         }
     }

@@ -1,9 +1,9 @@
 //! Real MCP servers that nobody here wrote, installed from the public registries by `peers/install.sh`.
 //!
-//! | server | over stdio | over Streamable HTTP |
-//! |---|---|---|
-//! | npm `@modelcontextprotocol/server-everything` | legacy | legacy, with sessions |
-//! | PyPI `fastmcp` | both eras | both eras, with sessions for legacy clients |
+//! | server | over stdio | over Streamable HTTP | over HTTP+SSE |
+//! |---|---|---|---|
+//! | npm `@modelcontextprotocol/server-everything` | legacy | legacy, with sessions | legacy |
+//! | PyPI `fastmcp` | both eras | both eras, with sessions for legacy clients | legacy |
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -45,6 +45,16 @@ pub async fn everything_over_http() -> RealServer {
     RealServer::start(&CommandLine::new("node", arguments)).await
 }
 
+/// Starts npm's reference server over HTTP+SSE, at [`RealServer::url_at`] `/sse`.
+///
+/// # Panics
+/// When it is not installed or does not start.
+pub async fn everything_over_sse() -> RealServer {
+    let preload = text(&sources().join("loopback.cjs"));
+    let arguments = ["--require".to_owned(), preload, text(&everything_script()), "sse".to_owned()];
+    RealServer::start(&CommandLine::new("node", arguments)).await
+}
+
 /// Starts the `fastmcp` server of [`fastmcp`] over Streamable HTTP.
 ///
 /// # Panics
@@ -52,6 +62,16 @@ pub async fn everything_over_http() -> RealServer {
 pub async fn fastmcp_over_http() -> RealServer {
     let mut command = fastmcp();
     command.arguments.push("--http".to_owned());
+    RealServer::start(&command).await
+}
+
+/// Starts the `fastmcp` server of [`fastmcp`] over HTTP+SSE, at [`RealServer::url_at`] `/sse`.
+///
+/// # Panics
+/// When it is not installed or does not start.
+pub async fn fastmcp_over_sse() -> RealServer {
+    let mut command = fastmcp();
+    command.arguments.push("--sse".to_owned());
     RealServer::start(&command).await
 }
 
@@ -79,7 +99,12 @@ impl RealServer {
 
     /// The address of the MCP endpoint.
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/mcp", self.port)
+        self.url_at("/mcp")
+    }
+
+    /// Another address of this server.
+    pub fn url_at(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
     }
 
     /// The port it listens on.

@@ -131,6 +131,21 @@ pub struct ListExpiries {
     pub resource_templates: Option<Timestamp>,
 }
 
+/// How many items each list of a server's catalogue has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ListCounts {
+    /// Tools.
+    pub tools: usize,
+    /// Prompts.
+    pub prompts: usize,
+    /// Resources.
+    pub resources: usize,
+    /// Resource templates.
+    pub resource_templates: usize,
+}
+
 /// Something odd that a server did, which was worked around.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -242,7 +257,7 @@ pub struct ServerStatus {
     /// The server's own name and version, as it sent them.
     #[serde(rename = "serverInfo")]
     pub server_info: Option<Json>,
-    /// `streamable-http`, `stdio` or `in-process`; what is spoken now, or was last.
+    /// `streamable-http`, `sse`, `stdio` or `in-process`; what is spoken now, or was last.
     pub transport: &'static str,
     /// The revision that is spoken.
     #[serde(rename = "protocolVersion")]
@@ -259,8 +274,14 @@ pub struct ServerStatus {
     /// The last failure as data.
     #[serde(rename = "errorDetail")]
     pub error_detail: Option<Failure>,
+    /// How long the server took for the last question that any server answers at once: a list, or whether it is there. In
+    /// milliseconds; `None` while nothing is open.
+    #[serde(rename = "latencyMs")]
+    pub latency_ms: Option<f64>,
     /// How each list stands.
     pub lists: ListStates,
+    /// How many items each list has.
+    pub counts: ListCounts,
     /// What was worked around.
     pub warnings: Vec<Warning>,
 }

@@ -95,6 +95,10 @@ impl Local {
         document(&self.manager.servers())
     }
 
+    pub(super) fn overview(&self) -> Result<Json> {
+        document(&self.manager.overview())
+    }
+
     pub(super) fn list(&self, list: List, query: &Query) -> Result<Json> {
         let mut filter = Filter::all();
         filter.server_ids = query.servers.iter().map(|id| ServerId::parse(id)).collect::<Result<_, _>>()?;
@@ -186,12 +190,13 @@ pub(crate) fn spec(document: &Value) -> Result<ServerSpec> {
 
 /// How an `add` or a `connect` ended, as the HTTP API says it.
 fn outcome(added: Added) -> Json {
+    let state = added.state();
     Json::from(match added {
-        Added::Ready { id } => json!({"id": id, "state": "ready"}),
-        Added::Authenticating { id, auth_url } => json!({"id": id, "state": "authenticating", "authUrl": auth_url}),
+        Added::Ready { id } => json!({"id": id, "state": state}),
+        Added::Authenticating { id, auth_url } => json!({"id": id, "state": state, "authUrl": auth_url}),
         Added::Failed { id, error } => {
             let failure = json!({"code": error.kind().code(), "message": error.to_string(), "causes": error.causes()});
-            json!({"id": id, "state": "failed", "error": failure})
+            json!({"id": id, "state": state, "error": failure})
         }
         // A way to end that this version does not know yet.
         _ => json!({"state": "connecting"}),

@@ -134,9 +134,13 @@ impl Backend {
         }
     }
 
-    /// The same, read.
+    /// All servers without what they offer, read.
     pub(crate) async fn servers_view(&self) -> Result<Servers> {
-        Servers::read(&self.servers().await?)
+        let document = match self {
+            Self::Local(local) => local.overview()?,
+            Self::Daemon(client) => client.get("servers", &[("brief", "true")]).await?,
+        };
+        Servers::read(&document)
     }
 
     /// One list of the catalogue.

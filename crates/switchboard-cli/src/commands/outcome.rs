@@ -80,16 +80,14 @@ fn failed(session: &Session, id: &str, error: &Failed, asked: Asked) {
 
 /// What a server offers, such as `: 3 tools, 1 prompt`.
 async fn offers(backend: &Backend, id: &str) -> Result<String> {
-    let document = backend.servers().await?;
+    let counts = backend.servers_view().await?.by_id(id).map(|server| server.counts).unwrap_or_default();
     let mut parts = Vec::new();
-    for (member, one) in [
-        ("tools", "tool"),
-        ("prompts", "prompt"),
-        ("resources", "resource"),
-        ("resourceTemplates", "resource template"),
+    for (count, one) in [
+        (counts.tools, "tool"),
+        (counts.prompts, "prompt"),
+        (counts.resources, "resource"),
+        (counts.resource_templates, "resource template"),
     ] {
-        let items = crate::views::items(&document, member);
-        let count = items.iter().filter(|item| crate::views::text(item, "serverId") == id).count();
         if count > 0 {
             parts.push(format!("{count} {one}{}", if count == 1 { "" } else { "s" }));
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use switchboard::time::Timestamp;
 use switchboard::wire::Json;
+use tokio::time::{Instant, timeout_at};
 
 use crate::args::Watch;
 use crate::backend::{Backend, Feed, Wake};
@@ -16,6 +17,9 @@ use crate::views::text;
 
 /// How many events are shown below the table.
 const SHOWN: usize = 8;
+
+/// How soon it is drawn anew when something happens; what happens meanwhile is in the same picture.
+const BETWEEN: Duration = Duration::from_millis(100);
 
 /// How often the table is drawn anew when nothing happens, so that its ages grow.
 const TICK: Duration = Duration::from_secs(1);
@@ -40,16 +44,15 @@ async fn live(backend: &Backend, feed: &mut Feed, session: &Session) -> Result<(
         let screen = screen(backend, &last, session.settings.color).await?;
         // To the top, and what the last picture left below goes.
         session.output.raw(format!("\u{1b}[H\u{1b}[J{screen}").as_bytes())?;
-        match tokio::time::timeout(TICK, feed.next()).await {
-            Ok(Ok(Some(event))) => {
-                last.push_back(event);
-                while last.len() > SHOWN {
-                    last.pop_front();
-                }
+        let drawn = Instant::now();
+        let mut next = drawn + TICK;
+        while let Ok(event) = timeout_at(next, feed.next()).await {
+            let Some(event) = event? else { return Ok(()) };
+            last.push_back(event);
+            while last.len() > SHOWN {
+                last.pop_front();
             }
-            Ok(Ok(None)) => return Ok(()),
-            Ok(Err(failure)) => return Err(failure),
-            Err(_) => {}
+            next = next.min(drawn + BETWEEN);
         }
     }
 }

@@ -29,6 +29,28 @@ async fn a_healthy_server_passes_every_step() {
 }
 
 #[tokio::test]
+async fn a_server_of_the_old_transport_is_known_by_its_event_stream() {
+    let world = World::new();
+    let peer =
+        switchboard_testing::HttpPeer::start(switchboard_testing::Peer::legacy().tool("echo")).await.legacy_sse();
+    world.run(&["add", "found", &peer.sse_url()]).await.ended(0);
+    world.run(&["add", "said", &peer.sse_url(), "--transport", "sse", "--id", "said"]).await.ended(0);
+    for id in ["found", "said"] {
+        let report = world.run(&["doctor", id, "--json"]).await.ended(0).json();
+        for step in ["tcp", "event stream", "era", "handshake", "tools"] {
+            assert_eq!(status(&report, step), "ok", "{id} {step}");
+        }
+        assert!(report.to_string().contains("HTTP+SSE: messages go to /messages?session="), "{report}");
+        let listed = world.run(&["list", "--json"]).await.ended(0).json();
+        assert_eq!(listed["servers"][id]["transport"], "sse", "{listed}");
+    }
+    let other = HttpPeer::start(&world, "modern").await;
+    world.run(&["add", "wrong", &other.url, "--transport", "sse", "--retry-attempts", "1"]).await.ended(4);
+    let report = world.run(&["doctor", "wrong", "--json"]).await.ended(4).json();
+    assert_eq!(status(&report, "event stream"), "failed");
+}
+
+#[tokio::test]
 async fn a_server_that_went_away_fails_at_the_socket() {
     let world = World::new();
     let peer = HttpPeer::start(&world, "both").await;

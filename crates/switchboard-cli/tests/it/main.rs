@@ -12,4 +12,5 @@ mod drift;
 mod folder;
 mod real;
 mod servers;
+mod watch;
 mod world;

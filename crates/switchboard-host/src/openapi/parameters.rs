@@ -54,6 +54,7 @@ fn described(name: &str) -> (&str, &'static str, Schema) {
         ),
         "format" => (name, "The shape in which tools are sent", one_of(&ToolFormat::ALL.map(ToolFormat::name))),
         "limit" => (name, "The most items of one page; all without it", kind(Type::Integer)),
+        "brief" => (name, "`true`: without the lists; how long they are stands with each server", kind(Type::Boolean)),
         "after" => (name, "The number of the last event that is known", kind(Type::Integer)),
         _ => (name, "The `nextCursor` of the page before", kind(Type::String)),
     }

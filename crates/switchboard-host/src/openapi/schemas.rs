@@ -10,7 +10,9 @@ use utoipa::openapi::{ComponentsBuilder, ObjectBuilder, RefOr, Type, schema::Sch
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::code;
-use crate::routes::{ApproveRequest, CompleteRequest, PromptRequest, ResourceRequest, ToolRequest};
+use crate::routes::{
+    ApproveRequest, CompleteRequest, LogLevelRequest, PromptRequest, ResourceRequest, SubscriptionRequest, ToolRequest,
+};
 
 /// Every shape that the operations name.
 pub(super) fn components() -> ComponentsBuilder {
@@ -29,6 +31,8 @@ pub(super) fn components() -> ComponentsBuilder {
     add::<Drift>(&mut shapes);
     add::<ApproveRequest>(&mut shapes);
     add::<EventList>(&mut shapes);
+    add::<SubscriptionRequest>(&mut shapes);
+    add::<LogLevelRequest>(&mut shapes);
     add::<ToolRequest>(&mut shapes);
     add::<ResourceRequest>(&mut shapes);
     add::<PromptRequest>(&mut shapes);
@@ -294,8 +298,22 @@ struct ServerStatus {
     stale: bool,
     #[schema(rename = "errorDetail")]
     error_detail: Option<Failure>,
+    /// How long the server took for the last question that any server answers at once.
+    #[schema(rename = "latencyMs")]
+    latency_ms: Option<f64>,
     lists: Lists,
+    /// How many items each list has.
+    counts: Counts,
     warnings: Vec<Warning>,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+struct Counts {
+    tools: u64,
+    prompts: u64,
+    resources: u64,
+    resource_templates: u64,
 }
 
 #[derive(ToSchema)]

@@ -3,7 +3,7 @@
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, Uri, header};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use switchboard::manager::SettingsPatch;
@@ -18,10 +18,14 @@ use crate::body::{Input, json};
 use crate::code::Code;
 use crate::openapi::Operation;
 use crate::problem::{ErrorObject, Problem};
+use crate::query::Parameters;
 
 /// Members of a registration that say what runs on this machine. Only those who may register commands may change them:
 /// a variable such as `LD_PRELOAD` is as good as a command.
 const OF_COMMANDS: [&str; 5] = ["command", "args", "env", "inheritEnv", "cwd"];
+
+/// The parameters of the state of all servers.
+const OVERVIEW: [&str; 1] = ["brief"];
 
 /// How an attempt to connect ended.
 #[derive(Debug, Serialize)]
@@ -44,7 +48,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get(
             "~/servers",
             list,
-            Operation::new("servers", "listServers", "All servers with all that they offer").answers(
+            Operation::new("servers", "listServers", "All servers with all that they offer").query(&OVERVIEW).answers(
                 200,
                 "the state of all servers",
                 "ServersState",
@@ -96,8 +100,13 @@ pub(super) fn routes(routes: Routes) -> Routes {
         )
 }
 
-async fn list(at: At) -> Result<Response, Problem> {
-    json(StatusCode::OK, &at.manager.servers())
+async fn list(at: At, uri: Uri) -> Result<Response, Problem> {
+    let state = match Parameters::read(&uri, &OVERVIEW)?.one("brief")? {
+        None | Some("false") => at.manager.servers(),
+        Some("true") => at.manager.overview(),
+        Some(_) => return Err(Problem::invalid_at("brief", "must be `true` or `false`")),
+    };
+    json(StatusCode::OK, &state)
 }
 
 async fn add(
@@ -160,15 +169,11 @@ fn connected(at: &At, outcome: switchboard::Result<Added>) -> Result<Response, P
 }
 
 fn standing(added: Added) -> Result<Standing, Problem> {
+    let state = added.state();
     match added {
-        Added::Ready { id } => Ok(Standing { id, state: ServerState::Ready, auth_url: None, error: None }),
-        Added::Authenticating { id, auth_url } => {
-            Ok(Standing { id, state: ServerState::Authenticating, auth_url: Some(auth_url), error: None })
-        }
-        Added::Failed { id, error } => {
-            let error = Some(ErrorObject::of(&error));
-            Ok(Standing { id, state: ServerState::Failed, auth_url: None, error })
-        }
+        Added::Ready { id } => Ok(Standing { id, state, auth_url: None, error: None }),
+        Added::Authenticating { id, auth_url } => Ok(Standing { id, state, auth_url: Some(auth_url), error: None }),
+        Added::Failed { id, error } => Ok(Standing { id, state, auth_url: None, error: Some(ErrorObject::of(&error)) }),
         other => Err(Problem::new(Code::Internal, format!("the API has no words for `{other:?}`"))),
     }
 }

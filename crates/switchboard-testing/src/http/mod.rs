@@ -1,8 +1,9 @@
-//! A peer behind a real socket: Streamable HTTP in both eras, and whatever else a script wants to do over HTTP.
+//! A peer behind a real socket: Streamable HTTP in both eras, HTTP+SSE, and whatever else a script wants to do over HTTP.
 
 mod body;
 mod exchange;
 mod headers;
+mod legacy_sse;
 mod serve;
 mod socket;
 
@@ -23,6 +24,7 @@ pub use exchange::{Coding, HttpReply, HttpRequest};
 
 use crate::patience::{Alarm, PATIENCE, Signal};
 use crate::peer::Peer;
+use legacy_sse::{LegacySse, Sessions};
 use serve::Exchange;
 use socket::{Counters, Socket};
 
@@ -72,6 +74,7 @@ struct State {
     requests: Vec<HttpRequest>,
     sessions: HashSet<String>,
     sessions_begun: usize,
+    legacy_sse: Option<LegacySse>,
     connections: CancellationToken,
 }
 
@@ -101,6 +104,7 @@ impl HttpPeer {
             requests: Vec::new(),
             sessions: HashSet::new(),
             sessions_begun: 0,
+            legacy_sse: None,
             connections: CancellationToken::new(),
         };
         let shared = Arc::new(Shared {
@@ -136,6 +140,25 @@ impl HttpPeer {
         self
     }
 
+    /// Speaks HTTP+SSE too, the transport of 2024-11-05, at `/sse`: a GET opens a stream, a POST is refused with 405.
+    ///
+    /// Each stream is a session of its own, which ends with it, and begins with an `endpoint` event that leads to
+    /// `/messages`. [`Peer::end_streams`] and [`Peer::cut_streams`] end the streams that are open.
+    #[must_use]
+    pub fn legacy_sse(self) -> Self {
+        self.shared.lock().legacy_sse.get_or_insert_default();
+        self
+    }
+
+    /// As [`legacy_sse`](Self::legacy_sse), with an `endpoint` event for each of these texts. `{session}` stands for the
+    /// session, and `{origin}` for the server's own.
+    #[must_use]
+    pub fn endpoints(self, texts: &[&str]) -> Self {
+        let texts = texts.iter().map(|&text| text.to_owned()).collect();
+        self.shared.lock().legacy_sse.get_or_insert_default().endpoints = texts;
+        self
+    }
+
     /// Answers some requests at the level of HTTP; `None` leaves a request to the peer. The request is recorded, and
     /// the peer has received its message, in either case.
     #[must_use]
@@ -157,6 +180,11 @@ impl HttpPeer {
     /// Another address of this server. Every path that begins with `/mcp` is the MCP endpoint.
     pub fn url_at(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    /// The address at which [`legacy_sse`](Self::legacy_sse) opens streams.
+    pub fn sse_url(&self) -> String {
+        self.url_at(legacy_sse::STREAM)
     }
 
     /// The port it listens on.
@@ -293,6 +321,22 @@ impl Shared {
 
     fn forget_session(&self, session: &str) {
         self.lock().sessions.remove(session);
+    }
+
+    fn speaks_legacy_sse(&self) -> bool {
+        self.lock().legacy_sse.is_some()
+    }
+
+    /// A new session over HTTP+SSE, and what its stream begins with.
+    fn begin_legacy_session(&self) -> Option<(Sessions, String, Vec<String>)> {
+        let mut state = self.lock();
+        let legacy = state.legacy_sse.as_mut()?;
+        legacy.opened += 1;
+        Some((legacy.sessions.clone(), format!("stream-{}", legacy.opened), legacy.endpoints.clone()))
+    }
+
+    fn legacy_sessions(&self) -> Sessions {
+        self.lock().legacy_sse.as_ref().map(|legacy| legacy.sessions.clone()).unwrap_or_default()
     }
 
     /// Counts from now on and gives what ends the connection from outside.

@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::http::body::{self, Act, Answering, Body, GiveUp};
 use crate::http::exchange::{Coding, Ending, HttpReply, HttpRequest, Script, Start};
 use crate::http::socket::SocketState;
-use crate::http::{AnswerWith, GetStream, Shared, headers};
+use crate::http::{AnswerWith, GetStream, Shared, headers, legacy_sse};
 use crate::peer::{Era, Kind};
 use crate::reply::{Message, Output, Outputs};
 
@@ -100,8 +100,16 @@ impl Exchange {
 
     /// Answers as a server of the peer's eras does.
     async fn usual(&self, request: &HttpRequest, message: Option<Value>) -> Answer {
-        if !request.path.starts_with("/mcp") {
-            return Ok(empty(StatusCode::NOT_FOUND));
+        match (request.path.as_str(), &request.method) {
+            (legacy_sse::STREAM, &Method::GET) => {
+                return Ok(self.open_legacy_stream(request).unwrap_or_else(|| empty(StatusCode::NOT_FOUND)));
+            }
+            (legacy_sse::STREAM, _) if self.shared.speaks_legacy_sse() => {
+                return Ok(empty(StatusCode::METHOD_NOT_ALLOWED));
+            }
+            (legacy_sse::MESSAGES, &Method::POST) => return Ok(self.take_legacy_message(request, message)),
+            (path, _) if path.starts_with("/mcp") => {}
+            _ => return Ok(empty(StatusCode::NOT_FOUND)),
         }
         match request.method {
             Method::POST => self.post(request, message).await,
@@ -288,7 +296,7 @@ async fn encoded(response: Response<Body>, coding: Coding) -> Answer {
     Ok(Response::from_parts(head, body::full(coded)))
 }
 
-fn empty(status: StatusCode) -> Response<Body> {
+pub(crate) fn empty(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(body::full(Bytes::new()));
     *response.status_mut() = status;
     response
@@ -302,7 +310,7 @@ fn refusal(status: u16, id: &Value, code: i64, text: &str) -> Response<Body> {
     response
 }
 
-fn event_stream(body: Body) -> Response<Body> {
+pub(crate) fn event_stream(body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     response

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::drift::Comparison;
-use crate::status::{ListExpiries, ListState, ListStates, Warning};
+use crate::status::{ListCounts, ListExpiries, ListState, ListStates, Warning};
 use crate::time::Timestamp;
 use crate::wire::model::ListKind;
 use crate::wire::{ListItem, Tool};
@@ -235,6 +235,18 @@ impl ServerCatalogue {
             ListKind::Prompts => &self.prompts.items,
             ListKind::Resources => &self.resources.items,
             ListKind::ResourceTemplates => &self.resource_templates.items,
+        }
+    }
+
+    /// How many items each list has.
+    #[must_use]
+    pub fn counts(&self) -> ListCounts {
+        let of = |kind| self.items(kind).len();
+        ListCounts {
+            tools: self.tools.len(),
+            prompts: of(ListKind::Prompts),
+            resources: of(ListKind::Resources),
+            resource_templates: of(ListKind::ResourceTemplates),
         }
     }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -12,22 +13,20 @@ use super::discovery::{Discovered, discover};
 use super::listen::Standing;
 use super::refresh::Refresh;
 use super::state::{Effect, Input, Machine, Phase};
-use super::wishes::Wishes;
-use super::{Command, Live, Shared, Wish, failure, listen, liveness, stream, wishes};
+use super::{Command, Live, Shared, Wish, failure, freshness, liveness, notices};
 use crate::catalogue::ServerCatalogue;
 use crate::error::{Error, ErrorKind};
 use crate::event::EventKind;
-use crate::session::incoming::{Changed, Inbox};
+use crate::session::detect::Detection;
+use crate::session::incoming::Changed;
 use crate::session::lifecycle::{OpenError, Opening, Verdict};
 use crate::session::request::RequestError;
 use crate::session::{Link, Session};
-use crate::spec::{Target, TransportKind};
+use crate::spec::{HttpTarget, Target};
 use crate::status::State;
 use crate::tasks::OwnedTask;
 use crate::time::Timestamp;
-use crate::transport::{HttpTransport, Transport, TransportError, stdio};
-use crate::wire::Era;
-use crate::wire::model::ListKind;
+use crate::transport::{HttpTransport, SseTransport, Transport, TransportError, stdio};
 
 /// Runs a connection until its last handle is gone.
 pub(super) async fn run(shared: Arc<Shared>, commands: mpsc::Receiver<Command>) {
@@ -190,18 +189,21 @@ impl Actor {
             memory.facts = session.facts.clone();
             if !session.is_trusted {
                 memory.verdict = Some(Verdict::of(&session));
+                memory.transport = session.transport.kind();
             }
         }
         let payload = json!({
-            "url": self.shared.spec.target.display(), "transport": self.shared.spec.target.transport(), "state": "connected",
+            "url": self.shared.spec.target.display(), "transport": session.transport_name(&self.shared.spec.target),
+            "state": "connected",
             "protocolVersion": session.version,
         });
         if let Some(level) = self.shared.wishes.borrow().log_level {
             session.ask_for_logs(level);
         }
         self.shared.standing.send_replace(Standing::Pending);
-        self.stream = has_notices(&self.shared, &session).then(|| {
-            let (notices, sender) = (notices(self.shared.clone(), session.clone()), self.outcome_sender.clone());
+        self.stream = notices::are_wanted(&self.shared, &session).then(|| {
+            let (notices, sender) =
+                (notices::follow(self.shared.clone(), session.clone()), self.outcome_sender.clone());
             OwnedTask::spawn(async move {
                 if let Err(error) = notices.await {
                     let _ = sender.send(Outcome::StreamLost(generation, Box::new(error))).await;
@@ -308,10 +310,17 @@ impl Actor {
 
     /// Something failed so that it is doubtful whether the server is there.
     fn doubted(&mut self, generation: u64, error: TransportError) {
-        if generation == self.machine.generation() {
-            self.doubt.get_or_insert(error);
-            self.step(Input::Doubted { generation });
+        if generation != self.machine.generation() {
+            return;
         }
+        // That the server does not let us in any more needs no probe.
+        let failure = failure::of_transport(&error);
+        if failure == super::state::Failure::SignIn {
+            self.failed(generation, Input::Lost { generation, failure }, failure::lost_error(error));
+            return;
+        }
+        self.doubt.get_or_insert(error);
+        self.step(Input::Doubted { generation });
     }
 
     fn probed(&mut self, generation: u64, outcome: Result<(), RequestError>) {
@@ -448,7 +457,7 @@ impl Actor {
     fn discover(&mut self, generation: u64) {
         self.refresh.discovering();
         let known = self.shared.catalogue.load_full();
-        let live = self.shared.live.load_full().filter(|live| is_fresh(&known, &live.session));
+        let live = self.shared.live.load_full().filter(|live| freshness::is_fresh(&known, &live.session));
         if live.is_none() || std::mem::take(&mut self.is_explicit) {
             return self.list(generation, Changed::ALL, Outcome::Discovered);
         }
@@ -519,34 +528,6 @@ async fn changed(live: Option<&Live>) -> Changed {
     }
 }
 
-/// Whether the server is to be asked for notices, or the wishes of an earlier life are to be told to it.
-fn has_notices(shared: &Shared, session: &Session) -> bool {
-    match session.era {
-        Era::Modern => listen::is_offered(session),
-        Era::Legacy => matches!(session.transport, Transport::Http(_)) || *shared.wishes.borrow() != Wishes::default(),
-    }
-}
-
-/// Follows what the server says unasked, as its era has it.
-///
-/// # Errors
-/// When the end of a stream makes it doubtful whether the server is there.
-async fn notices(shared: Arc<Shared>, session: Arc<Session>) -> Result<(), TransportError> {
-    match session.era {
-        Era::Modern => listen::keep_open(&shared, &session).await,
-        Era::Legacy => {
-            let restored = wishes::restore(&shared, &session);
-            tokio::join!(restored, stream::keep_open(session.clone())).1
-        }
-    }
-}
-
-/// Whether the lists that are known of a modern server need not be read: none has expired, and nothing was missed.
-fn is_fresh(known: &ServerCatalogue, session: &Session) -> bool {
-    let offers = |kind: ListKind| session.facts.offers(kind.capability());
-    session.era == Era::Modern && !known.is_stale() && known.holds(Timestamp::now(), offers)
-}
-
 /// Opens a connection: waits for its turn, then has the time that the registration gives it.
 async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
     let surroundings = &shared.surroundings;
@@ -560,7 +541,10 @@ async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
         Some(turn) => turn.acquire().await.ok(),
         None => None,
     };
-    let known = shared.memory.read().unwrap_or_else(PoisonError::into_inner).verdict.clone();
+    let (known, won) = {
+        let memory = shared.memory.read().unwrap_or_else(PoisonError::into_inner);
+        (memory.verdict.clone(), memory.transport)
+    };
     let dial = || link(shared);
     let mut identity = surroundings.identity.clone();
     if let Some(capabilities) = &shared.spec.capabilities {
@@ -568,21 +552,39 @@ async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
     }
     let (timeouts, choice) = (&shared.spec.timeouts, shared.spec.era);
     let limit = shared.spec.timeouts.connect;
-    let opening = Opening { dial: &dial, identity: &identity, timeouts, until: Instant::now() + limit, choice };
-    match tokio::time::timeout(limit, opening.open(known.as_ref())).await {
+    let (until, is_heard) = (Instant::now() + limit, AtomicBool::new(false));
+    let opening = Opening { dial: &dial, identity: &identity, timeouts, until, choice, is_heard };
+    let opened = async {
+        match &shared.spec.target {
+            Target::Http(target) => {
+                let stream = || -> BoxFuture<'_, _> { Box::pin(event_stream(shared, target)) };
+                let detection = Detection { opening: &opening, stream: &stream, setting: target.transport };
+                detection.open(known.as_ref(), won).await
+            }
+            Target::Stdio(_) | Target::InProcess(_) => opening.open(known.as_ref()).await,
+        }
+    };
+    match tokio::time::timeout(limit, opened).await {
         Ok(outcome) => outcome,
         Err(_) => Err(OpenError::late(limit)),
     }
 }
 
-/// A new way to the server.
+/// A new way to the server over HTTP+SSE.
+async fn event_stream(shared: &Shared, target: &HttpTarget) -> Result<Link, TransportError> {
+    let surroundings = &shared.surroundings;
+    let inbox = notices::inbox(shared);
+    let limit = shared.spec.limits.message_bytes;
+    let sse = SseTransport::open(surroundings.http.clone(), target, limit, inbox.clone()).await?;
+    Ok(Link::new(Transport::Sse(Arc::new(sse)), inbox))
+}
+
+/// A new way to the server; to one at a URL, over Streamable HTTP.
 fn link(shared: &Shared) -> Result<Link, TransportError> {
     let surroundings = &shared.surroundings;
-    let inbox = Inbox::new(shared.id.clone(), surroundings.events.clone()).logging_to(shared.logs.clone());
-    let inbox = Arc::new(inbox);
+    let inbox = notices::inbox(shared);
     let limit = shared.spec.limits.message_bytes;
     let transport = match &shared.spec.target {
-        Target::Http(target) if target.transport == TransportKind::Sse => return Err(TransportError::NotSpoken),
         Target::Http(target) => {
             let http = HttpTransport::new(surroundings.http.clone(), target, limit, inbox.clone())?;
             Transport::Http(Arc::new(http))

@@ -175,7 +175,10 @@ impl Reader<'_> {
             None => Params::new(),
         };
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        self.session.request(Request::new(kind.method(), params, self.timeouts.request.min(left))).await
+        let began = Instant::now();
+        let answer = self.session.request(Request::new(kind.method(), params, self.timeouts.request.min(left))).await?;
+        self.session.took(began.elapsed());
+        Ok(answer)
     }
 }
 

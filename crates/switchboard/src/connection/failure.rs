@@ -4,6 +4,7 @@ use super::View;
 use super::state::Failure;
 use crate::error::{Error, ErrorKind};
 use crate::id::ServerId;
+use crate::session::detect::Tried;
 use crate::session::lifecycle::OpenError;
 use crate::session::request::RequestError;
 use crate::transport::TransportError;
@@ -14,6 +15,8 @@ pub(super) fn of_open(error: &OpenError) -> Failure {
         OpenError::Step { source, .. } => of_request(source),
         OpenError::Dial(error) => of_transport(error),
         OpenError::NoCommonVersion { .. } | OpenError::Unusable { .. } => Failure::Permanent,
+        OpenError::NoEndpoint { .. } => Failure::Transient { retry_after: None },
+        OpenError::Neither { first: (_, error), .. } => of_open(error),
     }
 }
 
@@ -45,10 +48,7 @@ pub(super) fn of_transport(error: &TransportError) -> Failure {
         TransportError::Status(error) if error.status == 401 => Failure::SignIn,
         TransportError::Status(error) => Failure::Transient { retry_after: error.retry_after },
         TransportError::Spawn(error) if !error.may_pass() => Failure::Permanent,
-        TransportError::Closed
-        | TransportError::NotMcp(_)
-        | TransportError::TooLarge { .. }
-        | TransportError::NotSpoken => Failure::Permanent,
+        TransportError::Closed | TransportError::NotMcp(_) | TransportError::TooLarge { .. } => Failure::Permanent,
         _ => Failure::Transient { retry_after: None },
     }
 }
@@ -68,6 +68,13 @@ pub(super) fn open_error(error: OpenError) -> Error {
         }
         error @ (OpenError::NoCommonVersion { .. } | OpenError::Unusable { .. }) => {
             Error::new(ErrorKind::ProtocolViolation, DOING).because(error)
+        }
+        OpenError::NoEndpoint { .. } => as_connect_failure(Error::new(ErrorKind::ConnectFailed, DOING).because(error)),
+        OpenError::Neither { first, second } => {
+            let causes = Tried::both(&first, &second);
+            let of_first = open_error(*first.1);
+            let text = format!("{DOING}: neither over Streamable HTTP nor over HTTP+SSE");
+            Error::new(of_first.kind(), text).with(|data| *data = of_first.data().clone()).because(causes)
         }
     }
 }

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use super::{Command, Connection, Wish};
 use crate::catalogue::ServerCatalogue;
+use crate::session::Session;
 use crate::session::incoming::Changed;
 use crate::status::State;
 use crate::time::Timestamp;
+use crate::wire::Era;
 use crate::wire::model::ListKind;
 
 impl Connection {
@@ -49,6 +51,12 @@ impl Connection {
         let _ = tokio::time::timeout(patience, read).await;
         self.catalogue()
     }
+}
+
+/// Whether the lists that are known of a modern server need not be read: none has expired, and nothing was missed.
+pub(super) fn is_fresh(known: &ServerCatalogue, session: &Session) -> bool {
+    let offers = |kind: ListKind| session.facts.offers(kind.capability());
+    session.era == Era::Modern && !known.is_stale() && known.holds(Timestamp::now(), offers)
 }
 
 /// The lists that the server said would hold, and whose time is over.

@@ -16,7 +16,7 @@ use super::wishes::Wishes;
 use crate::event::EventKind;
 use crate::session::Session;
 use crate::session::listen::Filter;
-use crate::transport::{Answer, Transport, TransportError};
+use crate::transport::{Answer, Transport, TransportError, refuses_stream};
 use crate::wire::message::{INVALID_PARAMS, METHOD_NOT_FOUND};
 
 /// How soon a stream must end for its end to count as quick.
@@ -147,7 +147,7 @@ impl<'a> Keeper<'a> {
                     self.missed = self.missed.and(wanted);
                 }
                 self.stream = Some(next);
-                self.tell(if self.reopenings == 0 { "open" } else { "reopened" }, None);
+                self.tell(if self.reopenings == 0 { "opened" } else { "reopened" }, None);
                 agreed.map(|agreed| wanted.without(&agreed)).unwrap_or_default()
             }
             // What was agreed on before stands.
@@ -298,22 +298,9 @@ impl End {
             Err(TransportError::Status(error)) if error.status == 401 => {
                 return Self::SignIn(TransportError::Status(error));
             }
-            Err(error) if is_refusal(&error) => return Self::Refused(error.to_string()),
+            Err(error) if refuses_stream(&error) => return Self::Refused(error.to_string()),
             Err(error) => error,
         };
         Self::Broken { error, lived: began.elapsed() }
-    }
-}
-
-/// Whether the server says that it has no such stream.
-fn is_refusal(error: &TransportError) -> bool {
-    match error {
-        TransportError::Status(error) => match error.status {
-            408 | 409 | 425 | 429 => false,
-            400..=499 | 501 => true,
-            _ => false,
-        },
-        TransportError::NotMcp(_) => true,
-        _ => false,
     }
 }

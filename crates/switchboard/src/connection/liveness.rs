@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::session::Session;
 use crate::session::request::{Request, RequestError};
 use crate::transport::TransportError;
@@ -32,8 +34,12 @@ pub(super) async fn probe(session: &Session, limit: Duration) -> Result<(), Requ
 }
 
 async fn ask(session: &Session, method: &str, limit: Duration) -> Result<(), RequestError> {
+    let began = Instant::now();
     match session.request(Request::new(method, Params::new(), limit)).await {
-        Ok(_) | Err(RequestError::Rpc(_)) => Ok(()),
+        Ok(_) | Err(RequestError::Rpc(_)) => {
+            session.took(began.elapsed());
+            Ok(())
+        }
         // It has too much to do to answer, and says so.
         Err(RequestError::Transport(TransportError::Status(error))) if matches!(error.status, 408 | 425 | 429) => {
             Ok(())

@@ -12,6 +12,7 @@ mod failure;
 mod freshness;
 mod listen;
 mod liveness;
+mod notices;
 mod refresh;
 pub(crate) mod state;
 mod stream;
@@ -36,7 +37,7 @@ use crate::id::ServerId;
 use crate::session::incoming::Changed;
 use crate::session::lifecycle::Verdict;
 use crate::session::{Identity, ServerFacts, Session};
-use crate::spec::ServerSpec;
+use crate::spec::{ServerSpec, Target, TransportKind};
 use crate::status::{State, Warning};
 use crate::tasks::OwnedTask;
 use crate::time::Timestamp;
@@ -84,6 +85,8 @@ pub(crate) struct Memory {
     pub(crate) verdict: Option<Verdict>,
     pub(crate) facts: ServerFacts,
     pub(crate) wishes: Wishes,
+    /// The HTTP transport that worked last.
+    pub(crate) transport: Option<TransportKind>,
 }
 
 /// An open connection and the generation that it belongs to.
@@ -219,6 +222,19 @@ impl Connection {
     pub(crate) fn memory(&self) -> Memory {
         let memory = self.shared.memory.read().unwrap_or_else(PoisonError::into_inner).clone();
         Memory { wishes: self.shared.wishes.borrow().clone(), ..memory }
+    }
+
+    /// The name of the transport that is spoken, or was last.
+    pub(crate) fn transport(&self) -> &'static str {
+        let target = &self.shared.spec.target;
+        let kind = match target {
+            Target::Http(http) if http.transport == TransportKind::Auto => {
+                let spoken = self.live().and_then(|live| live.session.transport.kind());
+                spoken.or_else(|| self.memory().transport)
+            }
+            _ => None,
+        };
+        kind.map_or(target.transport(), TransportKind::as_str)
     }
 
     /// Begins to open it, without anybody waiting for how that ends.

@@ -11,7 +11,8 @@ use crate::status::State;
 
 /// How long a connection must hold before its loss counts as the first again.
 const PROVEN: Duration = Duration::from_secs(5);
-/// How soon after a failure a call may have a failed server dialled again.
+/// How soon after a failure a call may have a failed server dialled again: so long after the first, up to three times that
+/// after later ones.
 const WAKE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Where a connection stands. Named for what it waits for.
@@ -283,7 +284,9 @@ impl Machine {
         self.lists = true;
         match self.phase {
             Phase::Closed => self.dial(Climb::Connect, 1),
-            Phase::Failed { since, .. } if now >= since + WAKE_PAUSE => self.dial(Climb::Revive, 1),
+            Phase::Failed { since, .. } if now >= since + WAKE_PAUSE * self.rounds.clamp(1, 3) => {
+                self.dial(Climb::Revive, 1)
+            }
             Phase::Connected => self.begin_discovery(),
             _ => Vec::new(),
         }

@@ -4,12 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::time::Instant;
 
+use super::Shared;
 use super::backoff::Ladder;
+use crate::event::EventKind;
 use crate::session::Session;
-use crate::transport::{Transport, TransportError};
+use crate::session::incoming::Changed;
+use crate::transport::{Cursor, HttpTransport, Transport, TransportError, refuses_stream};
 use crate::wire::Era;
+use crate::wire::model::ListKind;
 
 /// How long a stream must live, or else give an event, for its end to count as the first again.
 const PROVEN: Duration = Duration::from_secs(5);
@@ -17,46 +22,121 @@ const PROVEN: Duration = Duration::from_secs(5);
 /// Opens the stream, and again whenever it ends, until it is refused or ends too often in a row.
 ///
 /// # Errors
-/// When its end makes it doubtful whether the server is there.
-pub(super) async fn keep_open(session: Arc<Session>) -> Result<(), TransportError> {
+/// When its end makes it doubtful whether the server is there, or the session.
+pub(super) async fn keep_open(session: Arc<Session>, shared: Arc<Shared>) -> Result<(), TransportError> {
     let (Transport::Http(http), Era::Legacy) = (&session.transport, session.era) else { return Ok(()) };
+    let mut stream = Stream { session: &session, http, shared: &shared, cursor: Cursor::default(), opened: 0 };
     let ladder = Ladder::reconnect();
     let mut random = fastrand::Rng::new();
-    let mut last_event_id: Option<String> = None;
     let mut failures = 0;
-    while failures < ladder.attempts {
-        let began = Instant::now();
-        let mut wait = None;
-        match http.listen(session.dialect(), last_event_id.as_deref()).await {
-            Ok(end) => {
-                if end.gave_events || began.elapsed() >= PROVEN {
+    loop {
+        let error = match stream.run().await {
+            Ok(life) => {
+                if life.is_proven {
                     failures = 0;
                 }
-                last_event_id = end.last_event_id.or(last_event_id);
-                wait = end.retry;
+                life.error
             }
-            Err(error) if is_refusal(&error) => {
-                tracing::debug!(%error, "the server offers no stream of its own");
-                return Ok(());
-            }
-            Err(error) => tracing::debug!(%error, "the server's stream broke"),
-        }
+            Err(error) => match stream.judge(error) {
+                Verdict::Again(error) => Some(error),
+                Verdict::Over(outcome) => return outcome,
+            },
+        };
         failures += 1;
-        tokio::time::sleep(wait.unwrap_or_else(|| ladder.delay(failures, &mut random))).await;
+        if failures == ladder.attempts {
+            stream.emit("given_up", error.as_ref());
+            return match error {
+                Some(error @ TransportError::Connect(_)) => Err(error),
+                _ => Ok(()),
+            };
+        }
+        let own = ladder.delay(failures, &mut random);
+        let asked = error.as_ref().and_then(TransportError::retry_after);
+        let wait = match (stream.cursor.retry(), failures) {
+            (Some(retry), 1) => retry,
+            (retry, _) => own.max(retry.unwrap_or_default()),
+        };
+        tokio::time::sleep(wait.max(asked.unwrap_or_default())).await;
     }
-    tracing::debug!("the server's stream ends too often; it is left closed");
-    Ok(())
 }
 
-/// Whether the server says that it has no such stream.
-fn is_refusal(error: &TransportError) -> bool {
-    match error {
-        TransportError::Status(error) => match error.status {
-            408 | 409 | 425 | 429 => false,
-            400..=499 | 501 => true,
-            _ => false,
-        },
-        TransportError::NotMcp(_) => true,
-        _ => false,
+/// The stream over all the exchanges that carry it, one after the other.
+struct Stream<'a> {
+    session: &'a Session,
+    http: &'a Arc<HttpTransport>,
+    shared: &'a Shared,
+    cursor: Cursor,
+    /// How often it was opened.
+    opened: u64,
+}
+
+/// How one exchange went.
+struct Life {
+    /// Whether it lived long enough, or gave an event.
+    is_proven: bool,
+    /// How it broke, if it did not end.
+    error: Option<TransportError>,
+}
+
+/// What a stream that could not be opened means.
+enum Verdict {
+    Again(TransportError),
+    Over(Result<(), TransportError>),
+}
+
+impl Stream<'_> {
+    /// Opens it and reads it to its end, however long that takes: no time limit is for a stream.
+    async fn run(&mut self) -> Result<Life, TransportError> {
+        let body = self.http.open_stream(self.session.dialect(), &self.cursor).await?;
+        let has_gap = self.opened > 0 && self.cursor.last_event_id().is_none();
+        self.emit(if self.opened == 0 { "opened" } else { "reopened" }, None);
+        self.opened += 1;
+        if has_gap {
+            self.announce_lists();
+        }
+        let (began, events) = (Instant::now(), self.cursor.events());
+        let outcome = self.http.read_unasked(self.session.dialect(), body, &mut self.cursor).await;
+        let is_proven = self.cursor.events() > events || began.elapsed() >= PROVEN;
+        Ok(Life { is_proven, error: outcome.err() })
+    }
+
+    fn judge(&mut self, error: TransportError) -> Verdict {
+        let status = if let TransportError::Status(error) = &error { error.status } else { 0 };
+        match &error {
+            TransportError::SessionGone(_) => return Verdict::Over(Err(error)),
+            // The server offered the stream before, so now it is the server that is gone, or the session.
+            TransportError::Connect(_) if self.opened > 0 => return Verdict::Over(Err(error)),
+            _ if !refuses_stream(&error) => return Verdict::Again(error),
+            _ => {}
+        }
+        if self.opened > 0 && matches!(status, 400 | 401 | 404 | 410) {
+            if status == 400 && self.cursor.last_event_id().is_some() {
+                // It may be the event that the server does not know any more.
+                self.cursor.forget_event_id();
+                return Verdict::Again(error);
+            }
+            return Verdict::Over(Err(error));
+        }
+        self.emit("refused", Some(&error));
+        Verdict::Over(Ok(()))
+    }
+
+    /// Has the lists read again of whose changes nothing was heard meanwhile, and takes resources for updated.
+    fn announce_lists(&self) {
+        for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
+            if self.session.facts.promises(kind.capability(), "listChanged") {
+                self.session.inbox.announce(Changed::only(kind));
+            }
+        }
+        for uri in &self.shared.wishes.borrow().resources {
+            self.session.inbox.update(uri);
+        }
+    }
+
+    fn emit(&self, state: &str, error: Option<&TransportError>) {
+        let error = error.map(ToString::to_string);
+        tracing::debug!(server = %self.shared.id, state, error, "the server's own stream");
+        let payload = json!({ "state": state, "resumed": self.cursor.last_event_id().is_some(), "error": error });
+        self.shared.surroundings.events.emit(EventKind::Stream, Some(&self.shared.id), payload);
     }
 }

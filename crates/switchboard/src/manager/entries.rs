@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
@@ -15,7 +16,7 @@ use crate::connection::Connection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::ServerId;
 use crate::spec::ServerSpec;
-use crate::status::{Failure, ListStates, ServerStatus, State, clean};
+use crate::status::{Failure, ListCounts, ListStates, ServerStatus, State, clean};
 use crate::wire::model::ListKind;
 use crate::wire::{Json, ListItem, Tool};
 
@@ -254,11 +255,21 @@ impl Inner {
     pub(super) fn servers(&self) -> McpServersState {
         let all = Filter::all();
         McpServersState {
-            servers: self.registry.slots().into_iter().map(|(id, slot)| (id.clone(), status(&id, &slot))).collect(),
             tools: self.tools(&all),
             prompts: self.items(ListKind::Prompts, &all),
             resources: self.items(ListKind::Resources, &all),
             resource_templates: self.items(ListKind::ResourceTemplates, &all),
+            ..self.overview()
+        }
+    }
+
+    pub(super) fn overview(&self) -> McpServersState {
+        McpServersState {
+            servers: self.registry.slots().into_iter().map(|(id, slot)| (id.clone(), status(&id, &slot))).collect(),
+            tools: Vec::new(),
+            prompts: Vec::new(),
+            resources: Vec::new(),
+            resource_templates: Vec::new(),
         }
     }
 }
@@ -285,7 +296,9 @@ pub(super) fn status(id: &ServerId, slot: &Slot) -> ServerStatus {
                 next_attempt_at: None,
                 stale: false,
                 error_detail: Some(failure),
+                latency_ms: None,
                 lists: ListStates::default(),
+                counts: ListCounts::default(),
                 warnings: Vec::new(),
             }
         }
@@ -307,16 +320,23 @@ pub(crate) fn of_connection(connection: &Connection) -> ServerStatus {
         instructions: memory.facts.instructions.map(|text| clean_instructions(&text)),
         capabilities: memory.facts.capabilities,
         server_info: memory.facts.info,
-        transport: connection.spec().target.transport(),
+        transport: connection.transport(),
         protocol_version: version.or(memory.verdict.map(|verdict| verdict.version)),
         since: view.since,
         attempt: view.attempt,
         next_attempt_at: view.next_attempt_at,
         stale: catalogue.is_stale(),
         error_detail: failure.map(|failure| Failure { message: clean(&failure.message), ..failure }),
+        latency_ms: live.and_then(|live| live.session.latency()).map(|latency| millis(latency)),
         lists: catalogue.states(),
+        counts: catalogue.counts(),
         warnings: connection.warnings(),
     }
+}
+
+/// Milliseconds, to the hundredth.
+fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e5).round() / 100.0
 }
 
 /// Advice to models without control characters, whole.

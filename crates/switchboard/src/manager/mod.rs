@@ -118,6 +118,18 @@ impl Added {
         }
     }
 
+    /// The state that the server is in by this, which is the one that its status shows.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self {
+            Self::Ready { .. } => State::Ready,
+            Self::Authenticating { .. } => State::Authenticating,
+            // A person must act, although nobody could say where.
+            Self::Failed { error, .. } if error.kind() == ErrorKind::SignInRequired => State::Authenticating,
+            Self::Failed { .. } => State::Failed,
+        }
+    }
+
     fn of(id: ServerId, view: View) -> Self {
         match (view.state, view.failure) {
             (State::Ready, _) => Self::Ready { id },
@@ -347,6 +359,12 @@ impl Manager {
     #[must_use]
     pub fn servers(&self) -> McpServersState {
         self.inner.servers()
+    }
+
+    /// All servers without what they offer: the lists are empty, their lengths stand in each server's `counts`.
+    #[must_use]
+    pub fn overview(&self) -> McpServersState {
+        self.inner.overview()
     }
 
     /// The registrations, in order.

@@ -185,6 +185,7 @@ fn record_of(entry: &ServerEntry) -> ServerRecord {
         record.era = Some(EraVerdict { era: verdict.era, protocol_version: verdict.version, at: verdict.at });
         record.discover_result = verdict.discover;
     }
+    record.transport = connection.memory().transport;
     record.last_error = connection.view().failure.map(|(error, at)| Failure { at, ..Failure::of(&error) });
     record
 }

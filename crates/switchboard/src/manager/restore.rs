@@ -95,8 +95,8 @@ impl Inner {
         let (has_approval, catalogue) = (approval.is_some(), compared(id, catalogue, approval));
         let mut spec = record.spec;
         spec.id = Some(id.clone());
-        let entry =
-            self.make(id.clone(), spec, record.position, (Memory { verdict, facts, ..Memory::default() }, catalogue));
+        let memory = Memory { verdict, facts, transport: record.transport, ..Memory::default() };
+        let entry = self.make(id.clone(), spec, record.position, (memory, catalogue));
         entry.version.store(stored.version, Ordering::Release);
         entry.has_approval.store(has_approval, Ordering::Release);
         Slot::Server(entry)

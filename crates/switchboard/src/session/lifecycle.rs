@@ -3,13 +3,14 @@
 //! A server is asked `server/discover` first. What it makes of that decides (specification 2026-07-28, "Versioning",
 //! "Backward Compatibility"); the table is in [`judge`]. The verdict is kept with the registration and trusted next time.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::request::{Request, RequestError};
 use super::{Identity, Link, ServerFacts, Session};
-use crate::spec::{EraChoice, Timeouts};
+use crate::spec::{EraChoice, Timeouts, TransportKind};
 use crate::time::Timestamp;
 use crate::transport::{Dialect, Receiver as _, Transport, TransportError};
 use crate::wire::message::{self, Params};
@@ -90,6 +91,20 @@ pub(crate) enum OpenError {
         /// Why.
         why: &'static str,
     },
+    /// The event stream of HTTP+SSE did not say in time where messages go.
+    #[error("no event stream with an `endpoint` event came in {after:.1?}")]
+    NoEndpoint {
+        /// How long was waited.
+        after: Duration,
+    },
+    /// Neither HTTP transport works; the first failure decides what comes next.
+    #[error("neither HTTP transport works")]
+    Neither {
+        /// The transport tried first, and its failure.
+        first: (TransportKind, Box<OpenError>),
+        /// The other.
+        second: (TransportKind, Box<OpenError>),
+    },
 }
 
 impl OpenError {
@@ -101,7 +116,11 @@ impl OpenError {
 
     /// Whether no answer came in time. What was known of the server is then no longer relied on.
     pub(crate) fn is_late(&self) -> bool {
-        matches!(self, Self::Step { source: RequestError::Timeout { .. }, .. })
+        match self {
+            Self::Step { source: RequestError::Timeout { .. }, .. } | Self::NoEndpoint { .. } => true,
+            Self::Neither { first: (_, error), .. } => error.is_late(),
+            _ => false,
+        }
     }
 
     fn step(step: &'static str) -> impl Fn(RequestError) -> Self {
@@ -127,6 +146,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) until: Instant,
     /// How the era is chosen.
     pub(crate) choice: EraChoice,
+    /// Whether the server has answered anything.
+    pub(crate) is_heard: AtomicBool,
 }
 
 /// What a probe said of the server.
@@ -213,12 +234,10 @@ impl Opening<'_> {
                 self.legacy(self.link()?).await
             }
             // It was slow to start, and refuses a legacy handshake: it may be modern after all.
-            Err(OpenError::Step { source: RequestError::Rpc(_), .. }) if because == Because::Silent => {
-                match self.probe(&link).await? {
-                    Probed::Modern(discover) => Ok(self.modern(link, discover)),
-                    _ => self.legacy(link).await,
-                }
-            }
+            Err(error) if because == Because::Silent && is_refused(&error) => match self.probe(&link).await? {
+                Probed::Modern(discover) => Ok(self.modern(link, discover)),
+                _ => self.legacy(link).await,
+            },
             outcome => outcome,
         }
     }
@@ -231,7 +250,7 @@ impl Opening<'_> {
         let identity = self.identity;
         let meta = meta::envelope(version::MODERN, &identity.info, &identity.capabilities);
         let request = Request::new("server/discover", Params::new(), self.timeouts.probe.min(self.left()));
-        let outcome = link.request(Dialect::Modern(version::MODERN), &meta, request).await;
+        let outcome = self.noted(link.request(Dialect::Modern(version::MODERN), &meta, request).await);
         judge(outcome, matches!(link.transport, Transport::Pipe(_)))
     }
 
@@ -244,7 +263,7 @@ impl Opening<'_> {
     }
 
     /// The handshake of the legacy era.
-    async fn legacy(&self, link: Link) -> Result<Session, OpenError> {
+    pub(super) async fn legacy(&self, link: Link) -> Result<Session, OpenError> {
         let mut offer = version::LEGACY[0];
         let mut older = version::LEGACY[1..].iter();
         let mut was_told = false;
@@ -278,7 +297,9 @@ impl Opening<'_> {
         match session.notify(message::notification("notifications/initialized", &Params::new())).await {
             Ok(()) => {}
             // The server has agreed already; what it makes of this notice is its own affair.
-            Err(TransportError::Status(error)) if error.status < 500 && error.status != 401 => {
+            Err(TransportError::Status(error) | TransportError::SessionGone(error))
+                if error.status < 500 && error.status != 401 =>
+            {
                 session.inbox.odd(&format!("HTTP {} in answer to `notifications/initialized`", error.status));
             }
             Err(error) => return Err(OpenError::step("notifications/initialized")(error.into())),
@@ -291,10 +312,19 @@ impl Opening<'_> {
             .text("protocolVersion", offer)
             .json("capabilities", &self.identity.capabilities)
             .json("clientInfo", &self.identity.info);
-        link.request(Dialect::Handshake, "", Request::new("initialize", params, self.left())).await
+        self.noted(link.request(Dialect::Handshake, "", Request::new("initialize", params, self.left())).await)
     }
 
-    fn left(&self) -> Duration {
+    /// Notes whether anything was heard of the server.
+    fn noted(&self, outcome: Result<Json, RequestError>) -> Result<Json, RequestError> {
+        if !matches!(outcome, Err(RequestError::Timeout { .. })) {
+            self.is_heard.store(true, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    /// The time that is left.
+    pub(super) fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
 }
@@ -357,7 +387,16 @@ fn is_doubtful(error: &OpenError) -> bool {
             },
         },
         OpenError::NoCommonVersion { .. } | OpenError::Unusable { .. } => true,
-        OpenError::Dial(_) => false,
+        OpenError::Dial(_) | OpenError::NoEndpoint { .. } | OpenError::Neither { .. } => false,
+    }
+}
+
+/// Whether the server has answered a request of the handshake, with an error.
+fn is_refused(error: &OpenError) -> bool {
+    match error {
+        OpenError::Step { source: RequestError::Rpc(_), .. } => true,
+        OpenError::Step { source: RequestError::Transport(TransportError::Status(error)), .. } => error.rpc.is_some(),
+        _ => false,
     }
 }
 

@@ -1,5 +1,6 @@
 //! One life of a connection: the handshake of either era, requests with their deadlines, and what the server says unasked.
 
+pub(crate) mod detect;
 pub(crate) mod incoming;
 pub(crate) mod lifecycle;
 pub(crate) mod listen;
@@ -7,12 +8,14 @@ pub(crate) mod request;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 
 use self::incoming::Inbox;
 use crate::event::LogLevel;
+use crate::spec::{Target, TransportKind};
 use crate::transport::{Dialect, Transport};
 use crate::wire::model::member;
 use crate::wire::{Era, Json, message, meta};
@@ -78,6 +81,8 @@ pub(crate) struct Session {
     pub(crate) is_trusted: bool,
     pub(crate) inbox: Arc<Inbox>,
     ids: Arc<AtomicU64>,
+    /// How long the last quick question took, in microseconds; 0: none was answered yet.
+    latency: AtomicU64,
     /// The inside of `_meta` that each request carries.
     meta: ArcSwap<String>,
 }
@@ -90,8 +95,8 @@ impl Session {
             Era::Legacy => String::new(),
         };
         let Link { transport, inbox, ids } = link;
-        let meta = ArcSwap::from_pointee(meta);
-        Self { transport, facts, version, era, discover: None, is_trusted: false, inbox, ids, meta }
+        let (meta, latency) = (ArcSwap::from_pointee(meta), AtomicU64::new(0));
+        Self { transport, facts, version, era, discover: None, is_trusted: false, inbox, ids, latency, meta }
     }
 
     /// The inside of `_meta`, as it stands.
@@ -113,9 +118,24 @@ impl Session {
         }
     }
 
+    /// The name of the transport that is spoken to `target`.
+    pub(crate) fn transport_name(&self, target: &Target) -> &'static str {
+        self.transport.kind().map_or(target.transport(), TransportKind::as_str)
+    }
+
     /// Whether the requests of this session are mirrored into HTTP headers.
     pub(crate) fn mirrors_headers(&self) -> bool {
         self.era == Era::Modern && matches!(self.transport, Transport::Http(_))
+    }
+
+    /// How long the server took for the last question that any server answers at once.
+    pub(crate) fn latency(&self) -> Option<Duration> {
+        Some(self.latency.load(Ordering::Relaxed)).filter(|micros| *micros > 0).map(Duration::from_micros)
+    }
+
+    /// Keeps how long such a question took.
+    pub(crate) fn took(&self, time: Duration) {
+        self.latency.store(u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1), Ordering::Relaxed);
     }
 
     /// Sends a notification.

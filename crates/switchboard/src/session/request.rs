@@ -138,10 +138,7 @@ impl Channel<'_> {
                 answer?.map_err(RequestError::Rpc)
             }
             None => {
-                let unmatched = match self.transport {
-                    Transport::Pipe(pipe) => pipe.unmatched(),
-                    Transport::Http(_) => 0,
-                };
+                let unmatched = self.transport.unmatched();
                 Err(RequestError::Timeout { method: request.method.to_owned(), after: began.elapsed(), unmatched })
             }
         }
@@ -199,8 +196,7 @@ impl RequestError {
                 TransportError::NotMcp(_)
                 | TransportError::TooLarge { .. }
                 | TransportError::Spawn(_)
-                | TransportError::Closed
-                | TransportError::NotSpoken => false,
+                | TransportError::Closed => false,
             },
         }
     }
@@ -208,7 +204,7 @@ impl RequestError {
     /// How long the server asked us to wait.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Transport(TransportError::Status(error)) => error.retry_after,
+            Self::Transport(error) => error.retry_after(),
             _ => None,
         }
     }
@@ -258,7 +254,6 @@ fn outward(error: TransportError, doing: &str) -> Error {
         TransportError::NotMcp(_) => (ErrorKind::ProtocolViolation, None),
         TransportError::TooLarge { .. } => (ErrorKind::TooLarge, Some(true)),
         TransportError::Closed => (ErrorKind::ServerClosed, Some(true)),
-        TransportError::NotSpoken => (ErrorKind::Unsupported, Some(false)),
         TransportError::Status(error) => (status_kind(error), Some(error.status >= 500)),
     };
     let (retry_after, rpc) = match &error {

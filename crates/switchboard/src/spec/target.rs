@@ -52,11 +52,11 @@ impl Target {
         }
     }
 
-    /// The name of the transport that reaches it.
+    /// The name of the transport that reaches it. Where that is found out by trying, the one that is tried first.
     #[must_use]
     pub const fn transport(&self) -> &'static str {
         match self {
-            Self::Http(_) => "streamable-http",
+            Self::Http(target) => target.transport.as_str(),
             Self::Stdio(_) => "stdio",
             Self::InProcess(_) => "in-process",
         }
@@ -87,6 +87,17 @@ pub enum TransportKind {
     StreamableHttp,
     /// The HTTP+SSE transport of 2024-11-05.
     Sse,
+}
+
+impl TransportKind {
+    /// The name of the transport; of `Auto`, the name of the one that is tried first.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto | Self::StreamableHttp => "streamable-http",
+            Self::Sse => "sse",
+        }
+    }
 }
 
 /// A server at a URL.

@@ -18,7 +18,7 @@ use super::TransportError;
 pub(super) const ACCEPTED_CODINGS: &str = "gzip, deflate, br";
 
 /// An answer's body, decoded.
-pub(super) enum Body {
+pub(crate) enum Body {
     Plain(Incoming),
     /// `deflate`, of which nothing has been read yet.
     Deflate(Option<Box<dyn AsyncBufRead + Send + Unpin>>),

@@ -1,12 +1,14 @@
-//! How messages get to a server and back: Streamable HTTP, child processes, and pairs in this process.
+//! How messages get to a server and back: Streamable HTTP, HTTP+SSE, child processes, and pairs in this process.
 //!
 //! A transport carries one request and gives back its answer; everything else that the server says on the way goes to the
 //! [`Receiver`]. It knows no session, no era and no retry: those are decided above, by what the errors here say.
 
 mod body;
+mod callers;
 pub(crate) mod command;
 mod connector;
 pub(crate) mod http;
+mod legacy_sse;
 mod pipe;
 pub(crate) mod process;
 mod sse;
@@ -18,11 +20,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-pub(crate) use self::http::{HttpClient, HttpTransport};
+pub(crate) use self::http::{HttpClient, HttpTransport, refuses_stream};
+pub(crate) use self::legacy_sse::SseTransport;
 pub(crate) use self::pipe::PipeTransport;
 pub(crate) use self::process::Exit;
+pub(crate) use self::sse::Cursor;
 use crate::error::RpcError;
+use crate::spec::TransportKind;
 use crate::wire::{Json, Message};
+
+/// The longest wait that a server may ask for, in `Retry-After` or in the `retry` of an event stream. Some ask for days, or
+/// for the number of milliseconds in seconds; after an hour it is worth a look.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// Takes what a server says that is not the answer being waited for.
 ///
@@ -102,9 +111,13 @@ pub(crate) enum TransportError {
     /// We closed the connection.
     #[error("the connection was closed")]
     Closed,
-    /// The registration asks for a transport that is not spoken here.
-    #[error("the HTTP+SSE transport of 2024-11-05 is not spoken by this version; register the server with `auto`")]
-    NotSpoken,
+}
+
+impl TransportError {
+    /// How long the server asked us to wait.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        if let Self::Status(error) = self { error.retry_after } else { None }
+    }
 }
 
 /// The cause below a [`TransportError`].
@@ -224,6 +237,8 @@ impl StatusError {
 pub(crate) enum Transport {
     /// Streamable HTTP.
     Http(Arc<HttpTransport>),
+    /// HTTP+SSE, the transport of 2024-11-05.
+    Sse(Arc<SseTransport>),
     /// One duplex stream of lines: a child process, or a pair in this process.
     Pipe(Arc<PipeTransport>),
 }
@@ -235,6 +250,7 @@ impl Transport {
     pub(crate) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
         match self {
             Self::Http(http) => http.request(outgoing).await,
+            Self::Sse(sse) => sse.request(outgoing).await,
             Self::Pipe(pipe) => pipe.request(outgoing).await,
         }
     }
@@ -243,6 +259,7 @@ impl Transport {
     pub(crate) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {
         match self {
             Self::Http(http) => http.notify(dialect, body).await,
+            Self::Sse(sse) => sse.notify(dialect, body).await,
             Self::Pipe(pipe) => pipe.send(body).await,
         }
     }
@@ -253,14 +270,16 @@ impl Transport {
         match (self, dialect) {
             (Self::Http(_), Dialect::Modern(_)) => {}
             (Self::Http(http), _) => http.notify_soon(dialect, notice),
+            (Self::Sse(sse), _) => sse.notify_soon(dialect, notice),
             (Self::Pipe(pipe), _) => pipe.send_soon(notice),
         }
     }
 
-    /// Waits until the way is broken, and says why. Never returns for HTTP, which has no lasting connection.
+    /// Waits until the way is broken, and says why. Never returns for Streamable HTTP, which has no lasting connection.
     pub(crate) async fn broken(&self) -> TransportError {
         match self {
             Self::Http(_) => std::future::pending().await,
+            Self::Sse(sse) => sse.broken().await,
             Self::Pipe(pipe) => pipe.broken().await,
         }
     }
@@ -269,6 +288,7 @@ impl Transport {
     pub(crate) async fn close(&self) {
         match self {
             Self::Http(http) => http.close().await,
+            Self::Sse(sse) => sse.close().await,
             Self::Pipe(pipe) => pipe.close().await,
         }
     }
@@ -276,8 +296,26 @@ impl Transport {
     /// The last of what the child process behind it wrote to its standard error.
     pub(crate) fn stderr(&self) -> Option<String> {
         match self {
-            Self::Http(_) => None,
+            Self::Http(_) | Self::Sse(_) => None,
             Self::Pipe(pipe) => pipe.stderr(),
+        }
+    }
+
+    /// Which of the HTTP transports it is, if it is one.
+    pub(crate) fn kind(&self) -> Option<TransportKind> {
+        match self {
+            Self::Http(_) => Some(TransportKind::StreamableHttp),
+            Self::Sse(_) => Some(TransportKind::Sse),
+            Self::Pipe(_) => None,
+        }
+    }
+
+    /// Replies that answered no request, where they are counted.
+    pub(crate) fn unmatched(&self) -> u64 {
+        match self {
+            Self::Http(_) => 0,
+            Self::Sse(sse) => sse.unmatched(),
+            Self::Pipe(pipe) => pipe.unmatched(),
         }
     }
 }

@@ -1,9 +1,8 @@
 //! One duplex stream of newline-delimited JSON: a child's standard streams, or a pair in this process.
 //!
-//! All requests share the stream, so answers find their callers through a table. Each entry belongs to the guard that its
-//! caller holds; giving up takes it out. When the stream ends, every caller is told why.
+//! All requests share the stream, so answers find their callers through a table (`callers.rs`). When the stream ends,
+//! every caller is told why.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,11 +13,12 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufWriter, DuplexStream, WriteHalf};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::process::{ChildProcess, Exit};
+use super::callers::{Broken, Callers};
+use super::process::ChildProcess;
 use super::{Answer, Outgoing, Receiver, TransportError};
 use crate::tasks::OwnedTask;
 use crate::wire::Message;
-use crate::wire::frame::{LineParser, TooLarge};
+use crate::wire::frame::LineParser;
 
 /// Messages that wait to be written.
 const OUTBOX: usize = 64;
@@ -37,39 +37,12 @@ pub(super) trait Input: AsyncWrite + Send + Unpin + 'static {
 
 impl Input for WriteHalf<DuplexStream> {}
 
-/// Why a pipe cannot be used any more.
-#[derive(Debug, Clone)]
-pub(super) enum Broken {
-    /// The other side closed its output.
-    Ended,
-    /// The other side closed its input.
-    Deaf,
-    /// Reading failed.
-    Failed(String),
-    /// The child process ended.
-    Exited(Exit),
-    /// We closed it.
-    Closed,
-}
-
-impl Broken {
-    fn error(&self) -> TransportError {
-        match self {
-            Self::Ended => TransportError::Lost("the server closed its output".into()),
-            Self::Deaf => TransportError::Lost("the server closed its input".into()),
-            Self::Failed(cause) => TransportError::Lost(cause.clone().into()),
-            Self::Exited(exit) => TransportError::Exited(exit.clone()),
-            Self::Closed => TransportError::Closed,
-        }
-    }
-}
-
 /// One server behind a pipe, in one life of its connection.
 pub(crate) struct PipeTransport {
     name: &'static str,
     /// Taken away when the pipe is closed, which ends the writer and with it the server's input.
     outbox: Mutex<Option<mpsc::Sender<Bytes>>>,
-    table: Arc<Table>,
+    callers: Arc<Callers>,
     broken: watch::Receiver<Option<Broken>>,
     child: Option<ChildProcess>,
     /// Fails when all is written.
@@ -81,134 +54,6 @@ pub(crate) struct PipeTransport {
 impl fmt::Debug for PipeTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PipeTransport").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// Callers that wait, by request id.
-#[derive(Default)]
-struct Table {
-    state: Mutex<TableState>,
-}
-
-#[derive(Default)]
-struct TableState {
-    waiting: HashMap<u64, oneshot::Sender<Result<Answer, TransportError>>>,
-    unmatched: u64,
-    broken: Option<Broken>,
-}
-
-impl Table {
-    fn state(&self) -> MutexGuard<'_, TableState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives an answer to whom it belongs; `false` when that is nobody.
-    fn answer(&self, id: Option<u64>, outcome: Answer) -> bool {
-        let mut state = self.state();
-        let id = match id {
-            // An error that could not read the id belongs to the only caller there is.
-            None if outcome.is_err() && state.waiting.len() == 1 => state.waiting.keys().next().copied(),
-            id => id,
-        };
-        match id.and_then(|id| state.waiting.remove(&id)) {
-            Some(caller) => {
-                // A caller that has just given up needs no answer.
-                let _ = caller.send(Ok(outcome));
-                true
-            }
-            None => {
-                state.unmatched += 1;
-                false
-            }
-        }
-    }
-
-    /// A message was too large to be read. It is told to the caller whose answer it was; to all when that is unknown.
-    fn too_large(&self, line: &TooLarge) {
-        let mut state = self.state();
-        let callers: Vec<_> = match Whose::of(&line.head, &line.tail) {
-            Whose::Nobody => Vec::new(),
-            Whose::Of(id) => state.waiting.remove(&id).into_iter().collect(),
-            Whose::Unknown => state.waiting.drain().map(|(_, caller)| caller).collect(),
-        };
-        for caller in callers {
-            let _ = caller.send(Err(TransportError::TooLarge { limit: line.limit }));
-        }
-    }
-
-    /// A line was meant as a message and cannot be read. When it is the answer to a caller, that caller is told.
-    fn garbled(&self, line: &[u8], shown: &str) {
-        if line.first() != Some(&b'{') || memchr::memmem::find(line, b"\"jsonrpc\"").is_none() {
-            return;
-        }
-        if let Whose::Of(id) = Whose::of(line, line)
-            && let Some(caller) = self.state().waiting.remove(&id)
-        {
-            let _ = caller.send(Err(TransportError::NotMcp(format!("a line that is not JSON: {shown}"))));
-        }
-    }
-
-    fn fail_all(&self, reason: Broken) {
-        let mut state = self.state();
-        for (_, caller) in state.waiting.drain() {
-            let _ = caller.send(Err(reason.error()));
-        }
-        state.broken.get_or_insert(reason);
-    }
-}
-
-/// Whose answer a line was that could not be read whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    /// The answer to that request.
-    Of(u64),
-    /// No answer: noise, or something that the server says unasked.
-    Nobody,
-    /// An answer, but nothing kept of it says to what.
-    Unknown,
-}
-
-impl Whose {
-    /// Judges by the two ends of the line. Half of the servers write the id in front of the result, half behind it.
-    fn of(head: &[u8], tail: &[u8]) -> Self {
-        if !matches!(head.trim_ascii_start().first(), Some(b'{' | b'[')) {
-            return Self::Nobody;
-        }
-        let find = |what: &[u8]| memchr::memmem::find(head, what);
-        let outcome = find(b"\"result\"").into_iter().chain(find(b"\"error\"")).min();
-        let envelope = &head[..outcome.unwrap_or(head.len())];
-        if outcome.is_none() && memchr::memmem::find(envelope, b"\"method\"").is_some() {
-            return Self::Nobody;
-        }
-        let behind = || {
-            // Directly before the one brace that ends the message.
-            let end = tail.trim_ascii_end().strip_suffix(b"}")?;
-            Some(&end[memchr::memmem::rfind(end, ID)?..]).filter(|member| !member.contains(&b'}'))
-        };
-        let in_front = || memchr::memmem::find(envelope, ID).map(|at| &envelope[at..]);
-        in_front().or_else(behind).and_then(id_at).map_or(Self::Unknown, Self::Of)
-    }
-}
-
-const ID: &[u8] = b"\"id\":";
-
-/// The number in a member that begins with [`ID`].
-fn id_at(member: &[u8]) -> Option<u64> {
-    let digits = member[ID.len()..].trim_ascii_start();
-    let digits = digits.strip_prefix(b"\"").unwrap_or(digits);
-    let length = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    std::str::from_utf8(&digits[..length]).ok()?.parse().ok()
-}
-
-/// A caller's place in the table; dropping it gives the place up.
-struct Waiting<'a> {
-    table: &'a Table,
-    id: u64,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.table.state().waiting.remove(&self.id);
     }
 }
 
@@ -224,7 +69,7 @@ impl PipeTransport {
         let (outbox, messages) = mpsc::channel(OUTBOX);
         let (broken_sender, broken) = watch::channel(None);
         let (deaf_sender, deaf) = oneshot::channel();
-        let table = Arc::new(Table::default());
+        let callers = Arc::new(Callers::default());
         let ending: Pin<Box<dyn Future<Output = Broken> + Send>> = match &child {
             Some(child) => Box::pin(child.ending()),
             None => Box::pin(async { Broken::Ended }),
@@ -233,7 +78,7 @@ impl PipeTransport {
             Some(child) => Box::pin(child.gone()),
             None => Box::pin(std::future::pending()),
         };
-        let reading = Reading { table: table.clone(), receiver, replies: outbox.downgrade(), limit };
+        let reading = Reading { callers: callers.clone(), receiver, replies: outbox.downgrade(), limit };
         let reader = OwnedTask::spawn(async move {
             let end = tokio::select! {
                 end = reading.run(reader) => end,
@@ -248,7 +93,7 @@ impl PipeTransport {
                 },
                 failed => failed,
             };
-            reading.table.fail_all(reason.clone());
+            reading.callers.fail_all(reason.clone());
             broken_sender.send_replace(Some(reason));
         });
         let (writing, written) = watch::channel(());
@@ -259,21 +104,22 @@ impl PipeTransport {
                 let _ = deaf_sender.send(());
             }
         });
-        Self { name, outbox: Mutex::new(Some(outbox)), table, broken, child, written, _reader: reader, _writer: writer }
+        Self {
+            name,
+            outbox: Mutex::new(Some(outbox)),
+            callers,
+            broken,
+            child,
+            written,
+            _reader: reader,
+            _writer: writer,
+        }
     }
 
     pub(super) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
-        let (sender, receiver) = oneshot::channel();
-        {
-            let mut state = self.table.state();
-            if let Some(broken) = &state.broken {
-                return Err(broken.error());
-            }
-            state.waiting.insert(outgoing.id, sender);
-        }
-        let _waiting = Waiting { table: &self.table, id: outgoing.id };
+        let mut waiting = self.callers.enter(outgoing.id)?;
         self.send(outgoing.body.clone()).await?;
-        receiver.await.unwrap_or(Err(TransportError::Closed))
+        waiting.answer().await
     }
 
     pub(super) async fn send(&self, message: Bytes) -> Result<(), TransportError> {
@@ -296,7 +142,7 @@ impl PipeTransport {
 
     /// Replies that answered no request.
     pub(crate) fn unmatched(&self) -> u64 {
-        self.table.state().unmatched
+        self.callers.unmatched()
     }
 
     pub(super) async fn broken(&self) -> TransportError {
@@ -312,7 +158,7 @@ impl PipeTransport {
 
     pub(super) async fn close(&self) {
         // First, so that callers are told that we closed it rather than that the server ended.
-        self.table.fail_all(Broken::Closed);
+        self.callers.fail_all(Broken::Closed);
         drop(self.outbox().take());
         match &self.child {
             Some(child) => child.stop().await,
@@ -328,7 +174,7 @@ impl PipeTransport {
 
 /// What the reading task needs.
 struct Reading {
-    table: Arc<Table>,
+    callers: Arc<Callers>,
     receiver: Arc<dyn Receiver>,
     /// Weak, so that the reader does not keep the server's input open.
     replies: mpsc::WeakSender<Bytes>,
@@ -365,7 +211,7 @@ impl Reading {
                 Ok(None) => return,
                 Err(error) => {
                     self.receiver.odd(&error.to_string());
-                    self.table.too_large(&error);
+                    self.callers.too_large(&error);
                 }
             }
         }
@@ -381,7 +227,7 @@ impl Reading {
                 let shown = crate::status::clean(&String::from_utf8_lossy(&line[..line.len().min(200)]));
                 self.receiver.odd(&format!("a line that is {error}: {shown}"));
                 let Some(message) = amid_noise(line) else {
-                    self.table.garbled(line.trim_ascii(), &shown);
+                    self.callers.garbled(line.trim_ascii(), &shown);
                     return;
                 };
                 vec![message]
@@ -390,7 +236,7 @@ impl Reading {
         for message in messages {
             match message {
                 Message::Response { id, outcome } => {
-                    if !self.table.answer(id, outcome) {
+                    if !self.callers.answer(id, outcome) {
                         self.receiver.odd("an unmatched reply");
                     }
                 }
@@ -456,22 +302,5 @@ mod tests {
         assert!(found("server> {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}"));
         assert!(found("\u{1b}[32m{\"id\":1,\"result\":{}}\u{1b}[0m"));
         assert!(!found("loaded {\"config\": 1}") && !found("}{\"") && !found("{\"id\":1,\"result\":{}}"));
-    }
-
-    #[test]
-    fn an_answer_that_is_too_large_is_known_by_either_end() {
-        let whose = |head: &str, tail: &str| Whose::of(head.as_bytes(), tail.as_bytes());
-        assert_eq!(whose(r#"{"jsonrpc":"2.0","id":17,"result":{"#, "}}"), Whose::Of(17));
-        assert_eq!(whose(r#"{"id": "17","error":{"#, "}}"), Whose::Of(17));
-        assert_eq!(whose(r#"{"result":{"id":3,"#, r#""},"jsonrpc":"2.0","id":17}"#), Whose::Of(17));
-        assert_eq!(whose(r#"{"result":{"#, r#"},"id": "17" } "#), Whose::Of(17));
-        assert_eq!(whose(r#"{"result":{"id":3,"#, r#"{"id":4}}}"#), Whose::Unknown);
-        assert_eq!(whose(r#"{"id":null,"error":{"#, "}}"), Whose::Unknown);
-        assert_eq!(whose(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"#, "}}"), Whose::Nobody);
-        assert_eq!(
-            whose(r#"{"jsonrpc":"2.0","id":3,"method":"sampling/createMessage","params":{"#, "}}"),
-            Whose::Nobody
-        );
-        assert_eq!(whose("Welcome to", "the server"), Whose::Nobody);
     }
 }

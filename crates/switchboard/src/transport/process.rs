@@ -15,8 +15,8 @@ use tokio::process::{ChildStdout, Command};
 use tokio::sync::watch;
 
 use super::SpawnError;
+use super::callers::Broken;
 use super::command::Program;
-use super::pipe::Broken;
 use crate::tasks::OwnedTask;
 
 /// How long each step of the stop ladder waits.

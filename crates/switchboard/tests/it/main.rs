@@ -7,9 +7,13 @@ mod drift;
 #[cfg(test)]
 mod era;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod ids;
+#[cfg(test)]
+mod legacy_sse;
 #[cfg(test)]
 mod listen;
 #[cfg(test)]

@@ -218,16 +218,3 @@ async fn a_bad_header_declaration_costs_the_tool_only_where_headers_are_mirrored
         assert_eq!(warnings.iter().any(|warning| warning.item.as_deref() == Some("bad")), tools.len() == 1);
     }
 }
-
-#[tokio::test]
-async fn a_transport_that_is_not_spoken_is_said_to_be_and_the_registration_is_kept() {
-    let manager = manager().await;
-    let mut spec = ServerSpec::http("old", "http://127.0.0.1:9/sse").unwrap();
-    if let switchboard::spec::Target::Http(target) = &mut spec.target {
-        target.transport = switchboard::spec::TransportKind::Sse;
-    }
-    let Added::Failed { id, error } = manager.add(spec).await.unwrap() else { panic!("it is not spoken") };
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.causes()[0].contains("HTTP+SSE"), "{error:?}");
-    assert_eq!(manager.status(&id).unwrap().state, State::Failed);
-}

@@ -189,6 +189,12 @@ async fn npms_reference_server_over_http() {
 }
 
 #[tokio::test]
+async fn npms_reference_server_over_the_old_transport() {
+    let server = real::everything_over_sse().await;
+    shows_everything(ServerSpec::http("everything", &server.url_at("/sse")).unwrap()).await;
+}
+
+#[tokio::test]
 async fn fastmcp_over_stdio() {
     answers_small_questions(stdio("fastmcp", &real::fastmcp()), MODERN).await;
 }
@@ -197,6 +203,12 @@ async fn fastmcp_over_stdio() {
 async fn fastmcp_over_http() {
     let server = real::fastmcp_over_http().await;
     answers_small_questions(ServerSpec::http("fastmcp", &server.url()).unwrap(), MODERN).await;
+}
+
+#[tokio::test]
+async fn fastmcp_over_the_old_transport() {
+    let server = real::fastmcp_over_sse().await;
+    answers_small_questions(ServerSpec::http("fastmcp", &server.url_at("/sse")).unwrap(), LEGACY).await;
 }
 
 #[tokio::test]

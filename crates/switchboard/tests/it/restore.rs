@@ -40,11 +40,7 @@ fn tool_names(manager: &Manager) -> Vec<String> {
 
 /// Whether an `add` says that a person must sign in.
 fn asks_to_sign_in(added: &Added) -> bool {
-    match added {
-        Added::Authenticating { .. } => true,
-        Added::Failed { error, .. } => error.kind() == ErrorKind::SignInRequired,
-        _ => false,
-    }
+    added.state() == State::Authenticating
 }
 
 #[tokio::test]

@@ -9,13 +9,14 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use switchboard::spec::{HttpTarget, Timeouts};
+use switchboard::spec::{HttpTarget, Timeouts, TransportKind};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
 
 use super::probe;
-use super::steps::{Checkup, Finding, excerpt};
+use super::steps::{Checkup, Finding, Status, excerpt};
 use super::tls;
 use crate::problem::Result;
 use crate::tasks;
@@ -67,23 +68,22 @@ pub(super) async fn check(target: &HttpTarget, timeouts: &Timeouts, checkup: &mu
 
     if target.url.scheme() != "https" {
         checkup.skip("tls", "the URL begins with http://")?;
-        return talk(target, timeouts, TokioIo::new(stream), checkup).await;
+        return converse(target, timeouts, (Box::new(stream), &addresses), checkup).await;
     }
     let mut secured = None;
     let shaking = async {
-        match timeout(limit, tls::connect(&host, stream)).await {
-            Ok(Ok(stream)) => {
+        match secure(&host, stream, limit).await {
+            Ok(stream) => {
                 let found = tls::describe(&stream);
                 secured = Some(stream);
                 Finding::ok(found)
             }
-            Ok(Err(finding)) => finding,
-            Err(_) => Finding::failed("no answer in time", "does the server speak TLS at that port?"),
+            Err(finding) => finding,
         }
     };
     checkup.step("tls", shaking).await?;
     match secured {
-        Some(stream) => talk(target, timeouts, TokioIo::new(stream), checkup).await,
+        Some(stream) => converse(target, timeouts, (Box::new(stream), &addresses), checkup).await,
         None => skip(checkup, &["http", "era"]),
     }
 }
@@ -142,14 +142,24 @@ async fn dial(addresses: &[SocketAddr], limit: Duration) -> Result<(TcpStream, S
     Err(last)
 }
 
-/// Asks `server/discover` over HTTP; what comes back tells about HTTP and about the era.
-async fn talk<S>(target: &HttpTarget, timeouts: &Timeouts, stream: TokioIo<S>, checkup: &mut Checkup<'_>) -> Result<()>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+/// Asks `server/discover` over HTTP; what comes back tells about HTTP and about the era. A server without an answer may be
+/// one of HTTP+SSE, and is asked for its event stream; one that is registered as that is asked for nothing else.
+async fn converse(
+    target: &HttpTarget,
+    timeouts: &Timeouts,
+    (stream, addresses): (Box<dyn Wire>, &[SocketAddr]),
+    checkup: &mut Checkup<'_>,
+) -> Result<()> {
+    let limit = timeouts.connect.max(timeouts.probe);
+    if target.transport == TransportKind::Sse {
+        return match checkup.step("event stream", event_stream(target, limit, stream, false)).await? {
+            true => checkup.say("era", Finding::ok(OLD)),
+            false => skip(checkup, &["era"]),
+        };
+    }
     let mut answer = None;
     let asking = async {
-        match timeout(timeouts.connect.max(timeouts.probe), ask(target, stream)).await {
+        match timeout(limit, ask(discover(target), stream, |body| probe::message(body).is_some())).await {
             Ok(Ok(reply)) => {
                 let finding = reply.finding(target);
                 answer = probe::message(&reply.body);
@@ -164,9 +174,70 @@ where
     if !checkup.step("http", asking).await? {
         return skip(checkup, &["era"]);
     }
-    let era =
-        answer.as_ref().map_or_else(|| Finding::ok("legacy: no JSON-RPC answer to `server/discover`"), probe::era);
-    checkup.say("era", era)
+    if let Some(answer) = answer {
+        return checkup.say("era", probe::era(&answer));
+    }
+    let mut is_old = false;
+    if target.transport == TransportKind::Auto {
+        let looking = async {
+            let finding = match redial(target, addresses, timeouts.connect).await {
+                Ok(stream) => event_stream(target, timeouts.probe, stream, true).await,
+                Err(finding) => finding,
+            };
+            is_old = finding.status == Status::Ok;
+            finding
+        };
+        checkup.step("event stream", looking).await?;
+    }
+    let unknown = "legacy: no JSON-RPC answer to `server/discover`";
+    checkup.say("era", Finding::ok(if is_old { OLD } else { unknown }))
+}
+
+/// What an event stream with an endpoint says of the era.
+const OLD: &str = "legacy: HTTP+SSE, the transport of 2024-11-05";
+
+/// Asks for the event stream of HTTP+SSE. `is_guess`: a server without one may be of another kind.
+async fn event_stream(target: &HttpTarget, limit: Duration, stream: Box<dyn Wire>, is_guess: bool) -> Finding {
+    let asked = timeout(limit, ask(stream_request(target), stream, |body| probe::endpoint(body).is_some())).await;
+    let found = match asked {
+        Ok(Ok(reply)) => match probe::endpoint(&reply.body) {
+            Some(endpoint) => {
+                let text = format!("HTTP+SSE: messages go to {}", excerpt(endpoint, BODY_SHOWN));
+                let is_same = target.url.join(endpoint).is_ok_and(|to| to.origin() == target.url.origin());
+                let advice = "it leads to another origin, where nothing is sent; the server must name its own";
+                return if is_same { Finding::ok(text) } else { Finding::failed(text, advice) };
+            }
+            None => format!("the GET is answered with {}, without an `endpoint` event", reply.status),
+        },
+        Ok(Err(cause)) => cause.to_string(),
+        Err(_) => format!("no `endpoint` event in {} ms", limit.as_millis()),
+    };
+    if is_guess {
+        return Finding::skipped(format!("not of HTTP+SSE either: {found}"));
+    }
+    Finding::failed(
+        found,
+        "it does not speak HTTP+SSE at this URL, whose path often ends in /sse; try --transport auto",
+    )
+}
+
+/// A connection, with or without TLS.
+trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
+
+/// Another connection to a server that took one already.
+async fn redial(target: &HttpTarget, addresses: &[SocketAddr], limit: Duration) -> Result<Box<dyn Wire>, Finding> {
+    let (stream, _) = dial(addresses, limit).await?;
+    if target.url.scheme() != "https" {
+        return Ok(Box::new(stream));
+    }
+    Ok(Box::new(secure(target.url.host_str().unwrap_or_default(), stream, limit).await?))
+}
+
+async fn secure(host: &str, stream: TcpStream, limit: Duration) -> Result<TlsStream<TcpStream>, Finding> {
+    let late = |_| Finding::failed("no answer in time", "does the server speak TLS at that port?");
+    timeout(limit, tls::connect(host, stream)).await.map_err(late)?
 }
 
 /// What came back.
@@ -177,18 +248,20 @@ struct Reply {
     body: String,
 }
 
-async fn ask<S>(target: &HttpTarget, stream: TokioIo<S>) -> Result<Reply, hyper::Error>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await?;
+/// Sends one request; reads its answer until that is `enough`.
+async fn ask(
+    request: Request<Full<Bytes>>,
+    stream: Box<dyn Wire>,
+    enough: fn(&str) -> bool,
+) -> Result<Reply, hyper::Error> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let connection = tasks::spawn(connection);
     let reply = async {
-        let response = sender.send_request(request(target)).await?;
+        let response = sender.send_request(request).await?;
         let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let content_type = text(header::CONTENT_TYPE).unwrap_or_default();
         let (status, location) = (response.status(), text(header::LOCATION));
-        let body = read(response.into_body()).await?;
+        let body = read(response.into_body(), enough).await?;
         Ok(Reply { status, content_type, location, body })
     }
     .await;
@@ -196,8 +269,8 @@ where
     reply
 }
 
-/// The beginning of a body, up to its first whole event when it is a stream of them.
-async fn read(mut body: Incoming) -> Result<String, hyper::Error> {
+/// The beginning of a body; of a stream of events, as much as is enough.
+async fn read(mut body: Incoming, enough: fn(&str) -> bool) -> Result<String, hyper::Error> {
     let mut bytes = Vec::new();
     while bytes.len() < BODY_BYTES {
         let Some(frame) = body.frame().await else { break };
@@ -205,32 +278,46 @@ async fn read(mut body: Incoming) -> Result<String, hyper::Error> {
             bytes.extend_from_slice(&data);
         }
         let text = String::from_utf8_lossy(&bytes);
-        if text.contains("data:") && probe::message(&text).is_some() {
+        if text.contains("data:") && enough(&text) {
             break;
         }
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn request(target: &HttpTarget) -> Request<Full<Bytes>> {
-    let url = &target.url;
-    let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
-    let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
-    let mut request = Request::new(Full::from(probe::discover().to_string()));
-    *request.method_mut() = http::Method::POST;
-    // A URL's path and host always can stand in a request; the fallbacks are never taken.
-    *request.uri_mut() = path.parse().unwrap_or_default();
+/// `server/discover` over Streamable HTTP.
+fn discover(target: &HttpTarget) -> Request<Full<Bytes>> {
     let fixed = [
-        ("host", host),
         ("content-type", "application/json"),
         ("accept", "application/json, text/event-stream"),
         ("mcp-protocol-version", probe::MODERN),
         ("mcp-method", "server/discover"),
-        ("user-agent", concat!("switchboard-doctor/", env!("CARGO_PKG_VERSION"))),
     ];
-    for (name, value) in fixed {
+    request(target, http::Method::POST, &fixed, probe::discover().to_string())
+}
+
+/// The request for the event stream of HTTP+SSE.
+fn stream_request(target: &HttpTarget) -> Request<Full<Bytes>> {
+    request(target, http::Method::GET, &[("accept", "text/event-stream")], String::new())
+}
+
+fn request(
+    target: &HttpTarget,
+    method: http::Method,
+    headers: &[(&'static str, &str)],
+    body: String,
+) -> Request<Full<Bytes>> {
+    let url = &target.url;
+    let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
+    let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
+    let mut request = Request::new(Full::from(body));
+    *request.method_mut() = method;
+    // A URL's path and host always can stand in a request; the fallbacks are never taken.
+    *request.uri_mut() = path.parse().unwrap_or_default();
+    let ours = [("host", host), ("user-agent", concat!("switchboard-doctor/", env!("CARGO_PKG_VERSION")))];
+    for (name, value) in ours.iter().chain(headers) {
         if let Ok(value) = http::HeaderValue::from_str(value) {
-            request.headers_mut().insert(name, value);
+            request.headers_mut().insert(*name, value);
         }
     }
     for (name, value) in target.headers.iter() {
@@ -249,6 +336,9 @@ impl Reply {
             _ if is_message => Finding::ok(found),
             401 => Finding::failed(found, "it needs a sign-in, or a token: --header 'Authorization: Bearer …'"),
             403 => Finding::failed(found, "it does not let this client in; is a header with a key missing?"),
+            404 | 405 if target.transport == TransportKind::Auto => {
+                Finding::warning(found, "is this the MCP endpoint, or an event stream? see the next step")
+            }
             404 | 405 => Finding::warning(found, "is this the MCP endpoint? its path often ends in /mcp"),
             429 | 503 => Finding::failed(found, "it asks to wait; try again later"),
             500.. => Finding::failed(found, "the server, or what stands before it, is broken; see its log"),
@@ -271,7 +361,6 @@ impl Reply {
 
 #[cfg(test)]
 mod tests {
-    use super::super::steps::Status;
     use super::*;
 
     fn reply(status: u16, content_type: &str, body: &str) -> Finding {
@@ -303,7 +392,7 @@ mod tests {
 
     #[test]
     fn the_request_goes_where_the_url_says() {
-        let request = request(&HttpTarget::new("http://h.example:81/a/mcp?key=1").unwrap());
+        let request = discover(&HttpTarget::new("http://h.example:81/a/mcp?key=1").unwrap());
         assert_eq!(request.uri(), "/a/mcp?key=1");
         assert_eq!(request.headers()["host"], "h.example:81");
     }

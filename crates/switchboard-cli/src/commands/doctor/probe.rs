@@ -52,6 +52,15 @@ pub(super) fn message(body: &str) -> Option<Value> {
     data.filter_map(|data| serde_json::from_str(data).ok()).find(is_message)
 }
 
+/// Where messages go, by the `endpoint` event of an event stream.
+pub(super) fn endpoint(body: &str) -> Option<&str> {
+    // A line without its end may go on.
+    let lines = body.split_inclusive('\n').filter(|line| line.ends_with('\n')).map(str::trim_end);
+    let mut lines = lines.skip_while(|line| line.replace(' ', "") != "event:endpoint");
+    let data = lines.find_map(|line| line.strip_prefix("data:"))?;
+    Some(data.trim()).filter(|data| !data.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +77,14 @@ mod tests {
         for (answer, expected) in table {
             assert!(era(&answer).found.contains(expected), "{answer}");
         }
+    }
+
+    #[test]
+    fn the_endpoint_of_an_event_stream_is_found() {
+        let body = "data: hello\n\nevent: endpoint\r\ndata: /messages?session=1\r\n\r\n";
+        assert_eq!(endpoint(body), Some("/messages?session=1"));
+        assert_eq!(endpoint("event: message\ndata: /messages\n\n"), None);
+        assert_eq!(endpoint("event: endpoint\ndata:\n\n"), None);
     }
 
     #[test]

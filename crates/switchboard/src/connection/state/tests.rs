@@ -51,9 +51,16 @@ impl Life {
         self.step(Input::Due)
     }
 
-    fn ready() -> Self {
+    fn after(inputs: &[Input]) -> Self {
         let mut life = Self::new(3);
-        life.step(Input::Connect { lists: true });
+        for input in inputs {
+            life.step(*input);
+        }
+        life
+    }
+
+    fn ready() -> Self {
+        let mut life = Self::after(&[Input::Connect { lists: true }]);
         life.opened();
         life.discovered();
         assert_eq!(life.machine.state(), State::Ready);
@@ -273,6 +280,7 @@ fn under_random_inputs_the_invariants_hold() {
     let mut life = Life::new(3);
     life.machine = life.machine.heartbeat(Some(Duration::from_secs(5)));
     let mut world = World::default();
+    let mut dropped = None;
     for _ in 0..100_000 {
         life.now += Duration::from_millis(random.u64(0..2000));
         let generation = life.generation();
@@ -300,7 +308,16 @@ fn under_random_inputs_the_invariants_hold() {
             9 if world.probing.take_if(|known| *known == generation).is_some() => Input::Answered { generation },
             _ => Input::Due,
         };
+        let was_closed = life.machine.phase() == Phase::Closed;
         let effects = life.step(input);
+        if life.machine.phase() == Phase::Closed {
+            let expected: &[Effect] = if was_closed { &[] } else { &[Effect::Sleep, Effect::HangUp] };
+            assert_eq!(effects, expected, "nothing is done after the close");
+        }
+        if effects.contains(&Effect::HangUp) {
+            assert!(dropped.replace(generation) != Some(generation), "dropped twice in one life");
+            assert_ne!(life.generation(), generation, "the life goes on after the drop");
+        }
         world.carry_out(&effects);
 
         let machine = &life.machine;
@@ -316,4 +333,176 @@ fn under_random_inputs_the_invariants_hold() {
             }
         }
     }
+}
+
+/// The phases, each with the way that leads there.
+const PHASES: [(&str, fn() -> Life); 8] = [
+    ("closed", || Life::new(3)),
+    ("dialing", || Life::after(&[Input::Connect { lists: true }])),
+    ("waiting", || {
+        let mut life = Life::after(&[Input::Connect { lists: true }]);
+        life.not_opened(TRANSIENT);
+        life
+    }),
+    ("connected", || {
+        let mut life = Life::after(&[Input::Connect { lists: false }]);
+        life.opened();
+        life
+    }),
+    ("discovering", || {
+        let mut life = Life::after(&[Input::Connect { lists: true }]);
+        life.opened();
+        life
+    }),
+    ("ready", Life::ready),
+    ("sign-in", || {
+        let mut life = Life::after(&[Input::Connect { lists: true }]);
+        life.not_opened(Failure::SignIn);
+        life
+    }),
+    ("failed", || {
+        let mut life = Life::after(&[Input::Connect { lists: true }]);
+        life.not_opened(Failure::Permanent);
+        life
+    }),
+];
+
+/// For each input, what it leads to from each of the [`PHASES`], in their order; `-` where it changes nothing.
+const TABLE: [(&str, fn(u64) -> Input, [&str; 8]); 19] = {
+    const DIAL: &str = "dialing sleep dial";
+    const LIST: &str = "discovering list";
+    const CLOSE: &str = "closed sleep hang-up";
+    const RETURN: &str = "waiting hang-up wake";
+    const FAIL: &str = "failed hang-up wake";
+    const ASK: &str = "sign-in hang-up sleep";
+    const RENEW: &str = "dialing hang-up sleep dial";
+    use Failure::{Permanent, SessionGone, SignIn};
+    [
+        //                closed dialing waiting connected discovering ready sign-in failed
+        ("connect", |_| Input::Connect { lists: false }, [DIAL, "-", DIAL, "-", "-", "-", DIAL, DIAL]),
+        ("connect with lists", |_| Input::Connect { lists: true }, [DIAL, "-", DIAL, LIST, "-", "-", DIAL, DIAL]),
+        ("needed", |_| Input::Needed, [DIAL, "-", "-", LIST, "-", "-", "-", DIAL]),
+        ("discover", |_| Input::Discover, [DIAL, "-", DIAL, LIST, "discovering-again", LIST, DIAL, DIAL]),
+        ("close", |_| Input::Close, ["-", CLOSE, CLOSE, CLOSE, CLOSE, CLOSE, CLOSE, CLOSE]),
+        ("opened", |generation| Input::Opened { generation }, ["-", LIST, "-", "-", "-", "-", "-", "-"]),
+        ("not opened", |of| not_opened(of, TRANSIENT), ["-", "waiting wake", "-", "-", "-", "-", "-", "-"]),
+        ("not opened for good", |of| not_opened(of, Permanent), ["-", "failed wake", "-", "-", "-", "-", "-", "-"]),
+        ("not let in", |of| not_opened(of, SignIn), ["-", "sign-in sleep", "-", "-", "-", "-", "-", "-"]),
+        ("no session", |of| not_opened(of, SessionGone), ["-", "waiting wake", "-", "-", "-", "-", "-", "-"]),
+        ("discovered", |generation| Input::Discovered { generation }, ["-", "-", "-", "-", "ready", "-", "-", "-"]),
+        ("lost", |of| lost(of, TRANSIENT), ["-", "-", "-", RETURN, RETURN, RETURN, "-", "-"]),
+        ("lost for good", |of| lost(of, Permanent), ["-", "-", "-", FAIL, FAIL, FAIL, "-", "-"]),
+        ("not let in any more", |of| lost(of, SignIn), ["-", "-", "-", ASK, ASK, ASK, "-", "-"]),
+        ("session gone", |of| lost(of, SessionGone), ["-", "-", "-", RENEW, RENEW, RENEW, "-", "-"]),
+        ("lost, earlier", |of| lost(of.wrapping_sub(1), TRANSIENT), ["-"; 8]),
+        (
+            "doubted",
+            |generation| Input::Doubted { generation },
+            ["-", "-", "-", "connected probe", "discovering probe", "ready probe", "-", "-"],
+        ),
+        // Nobody has asked.
+        ("answered", |generation| Input::Answered { generation }, ["-"; 8]),
+        ("due", |_| Input::Due, ["-", "-", DIAL, "-", "-", "-", "-", DIAL]),
+    ]
+};
+
+fn not_opened(generation: u64, failure: Failure) -> Input {
+    Input::NotOpened { generation, failure }
+}
+
+fn lost(generation: u64, failure: Failure) -> Input {
+    Input::Lost { generation, failure }
+}
+
+/// Where a machine goes and what it orders, in a few letters.
+fn outcome(mut life: Life, input: impl Fn(u64) -> Input) -> String {
+    life.now = life.machine.next_attempt().unwrap_or(life.now);
+    let before = format!("{:?}", life.machine.phase());
+    let effects = life.step(input(life.generation()));
+    if effects.is_empty() && before == format!("{:?}", life.machine.phase()) {
+        return "-".to_owned();
+    }
+    let orders = effects.iter().map(|effect| match effect {
+        Effect::Dial(_) => " dial",
+        Effect::Discover(_) => " list",
+        Effect::Probe(_) => " probe",
+        Effect::HangUp => " hang-up",
+        Effect::WakeAt(_) => " wake",
+        Effect::Sleep => " sleep",
+    });
+    let phase = match life.machine.phase() {
+        Phase::Closed => "closed",
+        Phase::Dialing => "dialing",
+        Phase::Waiting { .. } => "waiting",
+        Phase::Connected => "connected",
+        Phase::Discovering { again: false } => "discovering",
+        Phase::Discovering { again: true } => "discovering-again",
+        Phase::Ready => "ready",
+        Phase::SignIn => "sign-in",
+        Phase::Failed { .. } => "failed",
+    };
+    phase.to_owned() + &orders.collect::<String>()
+}
+
+#[test]
+fn every_phase_answers_every_input_as_the_table_says() {
+    for (name, input, expected) in TABLE {
+        for ((phase, life), expected) in PHASES.into_iter().zip(expected) {
+            assert_eq!(outcome(life(), input), expected, "`{name}` while {phase}");
+        }
+    }
+}
+
+#[test]
+fn one_probe_serves_every_doubt_and_a_sound_server_is_kept() {
+    let mut life = Life::ready();
+    let generation = life.generation();
+    assert_eq!(life.step(Input::Doubted { generation }), [Effect::Probe(generation)]);
+    assert_eq!(life.step(Input::Doubted { generation }), []);
+    assert_eq!(life.step(Input::Answered { generation }), []);
+    assert_eq!(life.machine.state(), State::Ready);
+    assert_eq!(life.step(Input::Doubted { generation }), [Effect::Probe(generation)], "the next doubt is another");
+}
+
+#[test]
+fn heartbeats_follow_each_other_and_end_with_the_connection() {
+    let mut life = Life::new(3);
+    let period = Duration::from_secs(30);
+    life.machine = life.machine.heartbeat(Some(period));
+    life.step(Input::Connect { lists: true });
+    assert_eq!(life.opened(), [Effect::WakeAt(life.now + period), Effect::Discover(1)]);
+    life.discovered();
+    life.now += period;
+    assert_eq!(life.step(Input::Due), [Effect::Sleep, Effect::Probe(1)]);
+    life.now += period;
+    assert_eq!(life.step(Input::Due), [], "the next one waits for the answer to the last");
+    assert_eq!(life.step(Input::Answered { generation: 1 }), [Effect::WakeAt(life.now + period)]);
+    life.lost();
+    let connecting = life.machine.next_attempt().unwrap();
+    assert!(connecting < life.now + period, "only the way back is waited for");
+    life.step(Input::Close);
+    life.now += period;
+    assert_eq!(life.step(Input::Due), []);
+}
+
+#[test]
+fn b001_a_session_that_the_server_ended_is_opened_anew_at_once_but_not_for_ever() {
+    let mut life = Life::ready();
+    let (mut at_once, mut dials) = (0, 0);
+    loop {
+        let generation = life.generation();
+        life.step(Input::Lost { generation, failure: Failure::SessionGone });
+        match life.machine.phase() {
+            Phase::Dialing => at_once += 1,
+            Phase::Waiting { .. } => drop(life.due()),
+            phase => {
+                assert!(matches!(phase, Phase::Failed { .. }), "{phase:?}");
+                break;
+            }
+        }
+        dials += 1;
+        life.opened();
+        life.discovered();
+    }
+    assert_eq!((at_once, dials), (1, 5), "the ladder is for sessions that do not hold, too");
 }

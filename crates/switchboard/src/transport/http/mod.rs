@@ -1,0 +1,176 @@
+//! Streamable HTTP, both eras: each message is a POST; its answer is one JSON body or an event stream.
+//!
+//! Sources: specification 2026-07-28 and 2025-11-25, "Streamable HTTP".
+
+mod answer;
+mod client;
+mod headers;
+mod resume;
+mod status;
+mod stream;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Method, Response};
+use hyper::body::Incoming;
+
+pub(super) use self::client::Address;
+pub(crate) use self::client::HttpClient;
+use self::headers::SESSION_ID;
+pub(super) use self::headers::VERSION;
+use self::status::ERROR_BODY;
+pub(crate) use self::status::refuses_stream;
+pub(super) use self::status::status_error;
+use super::body::{ACCEPTED_CODINGS, Body};
+use super::{Answer, Dialect, Outgoing, Receiver, TransportError};
+use crate::spec::HttpTarget;
+use crate::tasks::Tasks;
+use crate::wire::Message;
+
+/// How long a server may take to accept what nobody waits for; as long as that, it keeps its transport alive.
+pub(super) const UNASKED_LIMIT: Duration = Duration::from_secs(10);
+/// How long the end of a session may take.
+pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+
+/// One server over Streamable HTTP, in one life of its connection.
+pub(crate) struct HttpTransport {
+    client: HttpClient,
+    address: Address,
+    /// Headers of every POST.
+    base: HeaderMap,
+    /// Given by the server's answer to `initialize`, if at all.
+    session: OnceLock<HeaderValue>,
+    /// The status with which the server has ended that session. Its id is not sent again then.
+    gone: OnceLock<u16>,
+    /// The limit of one message, in bytes.
+    limit: usize,
+    receiver: Arc<dyn Receiver>,
+    tasks: Tasks,
+}
+
+impl fmt::Debug for HttpTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpTransport").field("host", &self.address.url.host_str()).finish_non_exhaustive()
+    }
+}
+
+impl HttpTransport {
+    pub(crate) fn new(
+        client: HttpClient,
+        target: &HttpTarget,
+        limit: usize,
+        receiver: Arc<dyn Receiver>,
+    ) -> Result<Self, TransportError> {
+        let address = Address::new(&target.url)?;
+        let mut base = HeaderMap::with_capacity(12);
+        for (name, value) in target.headers.iter() {
+            base.append(name, value.clone());
+        }
+        base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        base.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_CODINGS));
+        let (session, gone) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { client, address, base, session, gone, limit, receiver, tasks: Tasks::new() })
+    }
+
+    /// Goes on in the session with this id, unless there is one already.
+    pub(crate) fn resume(&self, id: &[u8]) {
+        // Copied, as the bytes of a header keep the connection's buffer alive. A new handshake has a new transport, so there
+        // is none yet.
+        let _ = HeaderValue::from_bytes(id).map(|id| self.session.set(id));
+    }
+
+    /// The id of the session, until the server has ended it.
+    pub(crate) fn session_id(&self) -> Option<&HeaderValue> {
+        self.session.get().filter(|_| self.gone.get().is_none())
+    }
+
+    pub(crate) async fn request(self: &Arc<Self>, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
+        self.in_session(outgoing.dialect)?;
+        let response =
+            self.client.send(&self.address, &Method::POST, || self.headers(&outgoing), outgoing.body.clone()).await?;
+        if outgoing.method == "initialize"
+            && response.status().is_success()
+            && let Some(id) = response.headers().get(SESSION_ID)
+        {
+            self.resume(id.as_bytes());
+        }
+        self.read_answer(outgoing, response).await
+    }
+
+    pub(crate) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {
+        self.in_session(dialect)?;
+        let response =
+            self.client.send(&self.address, &Method::POST, || Ok(self.dialect_headers(dialect)), body).await?;
+        if response.status().is_success() {
+            self.tasks.spawn(drain(response));
+            return Ok(());
+        }
+        // That the session is gone is for the answer to a request to say: many servers refuse notices which they do not know.
+        Err(status_error(response).await)
+    }
+
+    /// Sends a notification without waiting.
+    pub(super) fn notify_soon(self: &Arc<Self>, dialect: Dialect, body: Bytes) {
+        let this = self.clone();
+        self.tasks.spawn(async move {
+            match tokio::time::timeout(UNASKED_LIMIT, this.notify(dialect, body)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "a notification was not delivered"),
+                Err(_) => tracing::debug!("a notification was not taken in time"),
+            }
+        });
+    }
+
+    /// Ends the session with a DELETE, when there is one, and all that still runs.
+    pub(super) async fn close(&self) {
+        if self.session_id().is_some() {
+            let headers = || Ok(self.bodiless_headers(Dialect::Handshake));
+            let ended = tokio::time::timeout(
+                CLOSE_LIMIT,
+                self.client.send(&self.address, &Method::DELETE, headers, Bytes::new()),
+            )
+            .await;
+            if let Ok(Err(error)) = ended {
+                tracing::debug!(%error, "the session could not be ended");
+            }
+        }
+        self.tasks.end(CLOSE_LIMIT).await;
+    }
+
+    /// Gives a message to the receiver and sends what it answers on a POST of its own, so that a stream that waits for
+    /// the answer is read on meanwhile.
+    fn pass_on(self: &Arc<Self>, dialect: Dialect, message: Message) {
+        let Some(reply) = self.receiver.receive(message) else { return };
+        if self.in_session(dialect).is_err() {
+            return;
+        }
+        let this = self.clone();
+        self.tasks.spawn(async move {
+            let sent = this.client.send(&this.address, &Method::POST, || Ok(this.dialect_headers(dialect)), reply);
+            match tokio::time::timeout(UNASKED_LIMIT, sent).await {
+                Ok(Ok(response)) => drain(response).await,
+                Ok(Err(error)) => tracing::debug!(%error, "an answer of ours was not delivered"),
+                Err(_) => tracing::debug!("an answer of ours was not taken in time"),
+            }
+        });
+    }
+}
+
+impl Drop for HttpTransport {
+    fn drop(&mut self) {
+        self.tasks.stop();
+    }
+}
+
+/// Reads an answer that says nothing to us, which frees the connection for the next request. Some servers never end it.
+pub(super) async fn drain(response: Response<Incoming>) {
+    let (parts, body) = response.into_parts();
+    if let Ok(body) = Body::new(&parts.headers, body) {
+        let _ = tokio::time::timeout(CLOSE_LIMIT, body.head(ERROR_BODY)).await;
+    }
+}

@@ -1,0 +1,61 @@
+//! Streams opened by GET: the one on which a legacy server speaks unasked, and those that go on behind an event.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+
+use super::HttpTransport;
+use super::status::status_error;
+use crate::transport::body::{Body, media_type};
+use crate::transport::sse::{Cursor, EventStream};
+use crate::transport::{Dialect, TransportError};
+
+/// How long a server may take to begin a stream. What it takes to say something on it is its own affair.
+const HEAD_LIMIT: Duration = Duration::from_secs(10);
+
+impl HttpTransport {
+    /// Opens a stream, behind an event if there is one to resume behind.
+    ///
+    /// # Errors
+    /// Among others those that [`refuses_stream`](super::refuses_stream) knows.
+    pub(crate) async fn open_stream(&self, dialect: Dialect, cursor: &Cursor) -> Result<Body, TransportError> {
+        self.in_session(dialect)?;
+        let headers = || Ok(self.stream_headers(dialect, cursor.last_event_id()));
+        let sent = self.client.send(&self.address, &Method::GET, headers, Bytes::new());
+        let late = |_| TransportError::Lost(format!("no stream began within {} s", HEAD_LIMIT.as_secs()).into());
+        let response = tokio::time::timeout(HEAD_LIMIT, sent).await.map_err(late)??;
+        if !response.status().is_success() {
+            return Err(status_error(response).await);
+        }
+        let (parts, body) = response.into_parts();
+        let media_type = media_type(&parts.headers);
+        if media_type != "text/event-stream" {
+            return Err(TransportError::NotMcp(format!("the stream has the media type `{media_type}`")));
+        }
+        Body::new(&parts.headers, body)
+    }
+
+    /// Reads a stream on which nothing is waited for to its end. The cursor says where it stands then.
+    ///
+    /// # Errors
+    /// When it broke.
+    pub(crate) async fn read_unasked(
+        self: &Arc<Self>,
+        dialect: Dialect,
+        body: Body,
+        cursor: &mut Cursor,
+    ) -> Result<(), TransportError> {
+        let mut stream = EventStream::resumed(body, self.limit, std::mem::take(cursor));
+        let outcome = loop {
+            match stream.next(&*self.receiver).await {
+                Ok(Some(messages)) => messages.into_iter().for_each(|message| self.pass_on(dialect, message)),
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        *cursor = stream.into_cursor();
+        outcome
+    }
+}

@@ -1,0 +1,362 @@
+//! HTTP+SSE, the transport of 2024-11-05: one event stream for all that the server says, and POSTs for all that it is told.
+//!
+//! The GET opens the stream, whose `endpoint` event names where messages are posted. Answers come on the stream, so they
+//! find their callers through the table of `callers.rs`. The stream is the connection: when it ends, that is over, and a
+//! new one has a new endpoint. Nothing limits how long it may be silent.
+//!
+//! Source: specification 2024-11-05, "Transports", "HTTP with SSE".
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Method};
+use hyper::body::Body as _;
+use tokio::sync::{Semaphore, watch};
+use url::Url;
+
+use super::body::{ACCEPTED_CODINGS, Body, excerpt, media_type};
+use super::callers::{Broken, Callers};
+use super::http::{Address, CLOSE_LIMIT, HttpClient, UNASKED_LIMIT, VERSION, drain, status_error};
+use super::sse::EventStream;
+use super::{Answer, Dialect, Outgoing, Receiver, TransportError};
+use crate::error::chain;
+use crate::spec::HttpTarget;
+use crate::status::clean;
+use crate::tasks::{OwnedTask, Tasks};
+use crate::wire::Message;
+use crate::wire::frame::SseEvent;
+
+/// How much is read of a page that came in place of a stream.
+const PAGE: usize = 4 << 10;
+/// How many answers to the server's own requests may be under way. One that does not take them is not read on.
+const REPLIES: usize = 16;
+
+/// One server over HTTP+SSE, in one life of its event stream.
+pub(crate) struct SseTransport {
+    poster: Arc<Poster>,
+    callers: Arc<Callers>,
+    broken: watch::Receiver<Option<Broken>>,
+    /// Reads the stream, and holds it open; taken away when the transport is closed.
+    reader: Mutex<Option<OwnedTask>>,
+}
+
+impl fmt::Debug for SseTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SseTransport")
+            .field("host", &self.poster.endpoint.load().url.host_str())
+            .finish_non_exhaustive()
+    }
+}
+
+impl SseTransport {
+    /// Opens the event stream and waits for its `endpoint` event, for as long as the caller does.
+    ///
+    /// Cancel safety: dropping the future closes the stream.
+    ///
+    /// # Errors
+    /// When the server gives no such stream, or names an endpoint at another origin.
+    pub(crate) async fn open(
+        client: HttpClient,
+        target: &HttpTarget,
+        message_limit: usize,
+        receiver: Arc<dyn Receiver>,
+    ) -> Result<Self, TransportError> {
+        let (mut stream, url) = get(&client, target, message_limit).await?;
+        let endpoint = first_endpoint(&mut stream, &url, &*receiver).await?;
+        let mut base = base_headers(target);
+        base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        let (version, tasks) = (OnceLock::new(), Tasks::new());
+        let poster = Arc::new(Poster { client, base, version, endpoint: ArcSwap::from_pointee(endpoint), tasks });
+        let callers = Arc::new(Callers::default());
+        let replies = Arc::new(Semaphore::new(REPLIES));
+        let reading = Reading { url, poster: poster.clone(), callers: callers.clone(), receiver, replies };
+        let (broken_sender, broken) = watch::channel(None);
+        let reader = OwnedTask::spawn(async move {
+            let reason = reading.run(stream).await;
+            reading.callers.fail_all(reason.clone());
+            broken_sender.send_replace(Some(reason));
+        });
+        Ok(Self { poster, callers, broken, reader: Mutex::new(Some(reader)) })
+    }
+
+    pub(super) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
+        let mut waiting = self.callers.enter(outgoing.id)?;
+        let mut posting = Box::pin(self.poster.post(outgoing.dialect, outgoing.body.clone()));
+        tokio::select! {
+            biased;
+            answer = waiting.answer() => {
+                // The answer was quicker than the end of the POST, whose connection can be used again after that.
+                self.poster.tasks.spawn(async move { drop(tokio::time::timeout(CLOSE_LIMIT, posting).await) });
+                return answer;
+            }
+            posted = &mut posting => posted?,
+        }
+        waiting.answer().await
+    }
+
+    pub(super) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {
+        self.poster.post(dialect, body).await
+    }
+
+    /// Sends a notification without waiting.
+    pub(super) fn notify_soon(&self, dialect: Dialect, body: Bytes) {
+        let posting = self.poster.post(dialect, body);
+        self.poster.tasks.spawn(delivered(posting));
+    }
+
+    /// Answers that belonged to nobody.
+    pub(crate) fn unmatched(&self) -> u64 {
+        self.callers.unmatched()
+    }
+
+    pub(super) async fn broken(&self) -> TransportError {
+        let mut broken = self.broken.clone();
+        let reason = broken.wait_for(Option::is_some).await;
+        reason.ok().and_then(|reason| reason.as_ref().map(Broken::error)).unwrap_or(TransportError::Closed)
+    }
+
+    /// Ends the stream, which ends the server's session, and all that still runs.
+    pub(super) async fn close(&self) {
+        // First, so that callers are told that we closed it.
+        self.callers.fail_all(Broken::Closed);
+        drop(self.reader.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.poster.tasks.end(CLOSE_LIMIT).await;
+    }
+}
+
+impl Drop for SseTransport {
+    fn drop(&mut self) {
+        self.poster.tasks.stop();
+    }
+}
+
+/// Headers of every request of ours.
+fn base_headers(target: &HttpTarget) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(8);
+    for (name, value) in target.headers.iter() {
+        headers.append(name, value.clone());
+    }
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_CODINGS));
+    headers
+}
+
+/// Asks for the event stream. Gives it with the address that it came from.
+async fn get(
+    client: &HttpClient,
+    target: &HttpTarget,
+    message_limit: usize,
+) -> Result<(EventStream, Url), TransportError> {
+    let mut headers = base_headers(target);
+    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    let address = Address::new(&target.url)?;
+    let (response, moved) = client.follow(&address, &Method::GET, || Ok(headers.clone()), Bytes::new()).await?;
+    if !response.status().is_success() {
+        return Err(status_error(response).await);
+    }
+    let (parts, body) = response.into_parts();
+    let body = Body::new(&parts.headers, body)?;
+    let media_type = media_type(&parts.headers);
+    if media_type != "text/event-stream" {
+        let what = excerpt(&body.head(PAGE).await);
+        let what = format!("the answer to the GET has the media type `{}`: {what}", media_type.escape_debug());
+        return Err(TransportError::NotMcp(what));
+    }
+    Ok((EventStream::new(body, message_limit), moved.unwrap_or_else(|| target.url.clone())))
+}
+
+/// Where messages are posted: the endpoint that an event of a stream from `stream_url` names. Messages may carry secrets in
+/// their headers, so they go nowhere but to the server that was registered.
+fn endpoint(stream_url: &Url, data: &[u8]) -> Result<Address, TransportError> {
+    let text = std::str::from_utf8(data).unwrap_or_default().trim();
+    let shown = || clean(text).chars().take(200).collect::<String>();
+    let url = Some(text).filter(|text| !text.is_empty()).and_then(|text| stream_url.join(text).ok());
+    let mut url =
+        url.ok_or_else(|| TransportError::NotMcp(format!("its `endpoint` event names no address: `{}`", shown())))?;
+    if url.origin() != stream_url.origin() || !url.username().is_empty() || url.password().is_some() {
+        let (theirs, ours) = (url.origin().ascii_serialization(), stream_url.origin().ascii_serialization());
+        let text =
+            format!("its `endpoint` event names another origin, `{theirs}`; messages are posted to `{ours}` only");
+        return Err(TransportError::NotMcp(text));
+    }
+    url.set_fragment(None);
+    Address::new(&url)
+}
+
+/// Reads the stream up to its `endpoint` event.
+async fn first_endpoint(
+    stream: &mut EventStream,
+    stream_url: &Url,
+    receiver: &dyn Receiver,
+) -> Result<Address, TransportError> {
+    while let Some(event) = stream.event().await? {
+        match event {
+            Ok(event) if event.kind == "endpoint" => return endpoint(stream_url, &event.data),
+            Ok(event) if event.data.is_empty() => {}
+            Ok(_) | Err(_) => receiver.odd("an event before the `endpoint` event"),
+        }
+    }
+    Err(TransportError::NoAnswer("the event stream"))
+}
+
+/// Posts messages.
+struct Poster {
+    client: HttpClient,
+    /// Headers of every POST.
+    base: HeaderMap,
+    /// The revision that was agreed on.
+    version: OnceLock<&'static str>,
+    endpoint: ArcSwap<Address>,
+    tasks: Tasks,
+}
+
+impl Poster {
+    /// Posts a message; any success will do, as the answer comes on the stream. The future is independent of this.
+    fn post(&self, dialect: Dialect, body: Bytes) -> impl Future<Output = Result<(), TransportError>> + Send + use<> {
+        if let Dialect::Legacy(version) = dialect {
+            self.version.get_or_init(|| version);
+        }
+        let mut headers = self.base.clone();
+        if let Some(version) = self.version.get() {
+            headers.insert(VERSION, HeaderValue::from_static(version));
+        }
+        let (client, endpoint, tasks) = (self.client.clone(), self.endpoint.load_full(), self.tasks.clone());
+        async move {
+            let response = client.send(&endpoint, &Method::POST, || Ok(headers.clone()), body).await?;
+            if response.status().is_success() {
+                if !response.body().is_end_stream() {
+                    tasks.spawn(drain(response));
+                }
+                return Ok(());
+            }
+            Err(match status_error(response).await {
+                // The endpoint is the session, and the server does not know it any more.
+                TransportError::Status(error) if matches!(error.status, 404 | 410) => {
+                    TransportError::SessionGone(error)
+                }
+                error => error,
+            })
+        }
+    }
+}
+
+/// Waits for the end of a POST that nobody waits for.
+async fn delivered(posting: impl Future<Output = Result<(), TransportError>>) {
+    match tokio::time::timeout(UNASKED_LIMIT, posting).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a message of ours was not delivered"),
+        Err(_) => tracing::debug!("a message of ours was not taken in time"),
+    }
+}
+
+/// What the reading task needs.
+struct Reading {
+    /// Where the stream came from.
+    url: Url,
+    poster: Arc<Poster>,
+    callers: Arc<Callers>,
+    receiver: Arc<dyn Receiver>,
+    replies: Arc<Semaphore>,
+}
+
+impl Reading {
+    /// Reads to the end.
+    async fn run(&self, mut stream: EventStream) -> Broken {
+        loop {
+            match stream.event().await {
+                Ok(Some(Ok(event))) if event.kind == "endpoint" => self.moved(&event),
+                Ok(Some(Ok(event))) => self.event(&event).await,
+                Ok(Some(Err(large))) => {
+                    self.receiver.odd(&large.to_string());
+                    self.callers.too_large(&large);
+                }
+                Ok(None) => return Broken::Failed("the server ended its event stream".to_owned()),
+                Err(TransportError::Lost(cause)) => {
+                    return Broken::Failed(format!("its event stream broke: {}", chain(cause.as_ref())));
+                }
+                Err(error) => return Broken::Failed(format!("its event stream broke: {}", chain(&error))),
+            }
+        }
+    }
+
+    /// The server names another endpoint from now on.
+    fn moved(&self, event: &SseEvent) {
+        match endpoint(&self.url, &event.data) {
+            Ok(endpoint) => self.poster.endpoint.store(Arc::new(endpoint)),
+            Err(error) => self.receiver.odd(&format!("an endpoint that is not used: {error}")),
+        }
+    }
+
+    async fn event(&self, event: &SseEvent) {
+        if event.data.is_empty() {
+            return;
+        }
+        if !matches!(event.kind.as_str(), "" | "message") {
+            self.receiver.odd(&format!("an event of type `{}`", event.kind.escape_debug()));
+            return;
+        }
+        match Message::parse_all(&event.data) {
+            Ok(messages) => {
+                for message in messages {
+                    self.message(message).await;
+                }
+            }
+            Err(error) => {
+                let shown = clean(&String::from_utf8_lossy(&event.data[..event.data.len().min(200)]));
+                self.receiver.odd(&format!("an event that is {error}: {shown}"));
+                self.callers.garbled(event.data.trim_ascii(), &shown);
+            }
+        }
+    }
+
+    async fn message(&self, message: Message) {
+        if let Message::Response { id, outcome } = message {
+            if !self.callers.answer(id, outcome) {
+                self.receiver.odd("an unmatched reply");
+            }
+            return;
+        }
+        let Some(reply) = self.receiver.receive(message) else { return };
+        // The semaphore is never closed.
+        let Ok(permit) = self.replies.clone().acquire_owned().await else { return };
+        let posting = self.poster.post(Dialect::Handshake, reply);
+        self.poster.tasks.spawn(async move {
+            delivered(posting).await;
+            drop(permit);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_resolved_against_the_stream_and_stays_at_its_origin() {
+        let stream = Url::parse("https://h.example/a/sse?key=1").unwrap();
+        for (named, expected) in [
+            ("/messages?session=1", "https://h.example/messages?session=1"),
+            ("messages/?session=1", "https://h.example/a/messages/?session=1"),
+            ("?session=1", "https://h.example/a/sse?session=1"),
+            (" https://H.example:443/messages#x\n", "https://h.example/messages"),
+        ] {
+            assert_eq!(endpoint(&stream, named.as_bytes()).ok().unwrap().url.as_str(), expected, "{named}");
+        }
+        for (named, why) in [
+            ("https://evil.example/messages", "`https://evil.example`"),
+            ("//evil.example/messages", "another origin"),
+            ("http://h.example/messages", "another origin"),
+            ("https://h.example:444/messages", "another origin"),
+            ("https://me:pass@h.example/messages", "another origin"),
+            ("javascript:alert(1)", "another origin"),
+            ("", "no address"),
+            ("https://", "no address"),
+        ] {
+            let error = endpoint(&stream, named.as_bytes()).err().unwrap().to_string();
+            assert!(error.contains(why), "{named}: {error}");
+        }
+    }
+}
