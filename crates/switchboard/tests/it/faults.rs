@@ -221,9 +221,10 @@ async fn every_change_in_a_servers_life_is_an_event_and_none_holds_a_content() {
 
 #[tokio::test]
 async fn a_connection_that_broke_is_not_said_to_be_ready() {
-    let peer = Peer::both().tool("echo").tool("other");
+    let peer = Peer::both().tool("echo").announces_changes();
     let manager = manager().await;
-    ready(&manager, in_process(&peer).retry(Retry::attempts(1))).await;
+    ready(&manager, in_process(&peer)).await;
+    peer.wait_for_stream().await;
     let mut events = manager.events();
     peer.cut_streams();
     let seen = async {

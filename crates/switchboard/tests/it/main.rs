@@ -25,9 +25,13 @@ mod ids;
 #[cfg(test)]
 mod legacy_sse;
 #[cfg(test)]
+mod listen;
+#[cfg(test)]
 mod lists;
 #[cfg(test)]
 mod manager;
+#[cfg(test)]
+mod notices;
 #[cfg(test)]
 mod real;
 #[cfg(test)]
