@@ -72,7 +72,7 @@ fn news(manager: &Manager) -> Vec<String> {
     states.collect()
 }
 
-fn of_session<'a>(request: &'a HttpRequest) -> Option<&'a str> {
+fn of_session(request: &HttpRequest) -> Option<&str> {
     request.header("mcp-session-id")
 }
 
