@@ -378,10 +378,10 @@ impl Connection {
     }
 
     /// Tells the task that a request failed so that it is doubtful whether the server is there. It is probed, and the
-    /// connection counts as lost, with this error, when it is not.
-    pub(crate) fn doubt(&self, generation: u64, error: TransportError) {
-        // When the queue is full, the task has more telling news already.
-        let _ = self.commands.try_send(Command { wish: Wish::Doubt(generation, Box::new(error)), begun: None });
+    /// connection counts as lost, with this error, when it is not. Waits until the task knows, so that the state has
+    /// followed before the caller is told.
+    pub(crate) async fn doubt(&self, generation: u64, error: TransportError) {
+        self.wish(Wish::Doubt(generation, Box::new(error))).await;
     }
 
     /// The session after that of `generation`, which the server has ended: however many ask, one is opened. Waits for it

@@ -113,7 +113,7 @@ impl<'a> Attempts<'a> {
         error: RequestError,
         is_repeatable: bool,
     ) -> Result<Arc<Live>> {
-        self.doubt(&live, &error);
+        self.doubt(&live, &error).await;
         let generation = live.generation;
         drop(live);
         // What a person has closed is not opened again for a call that was under way.
@@ -149,7 +149,7 @@ impl<'a> Attempts<'a> {
 
     /// Tells the connection's task what makes it doubtful whether the server is there. A child process is doubted for
     /// nothing: its end is seen, and a slow answer says nothing of it.
-    fn doubt(&self, live: &Live, error: &RequestError) {
+    async fn doubt(&self, live: &Live, error: &RequestError) {
         if live.session.transport.kind().is_none() {
             return;
         }
@@ -164,7 +164,7 @@ impl<'a> Attempts<'a> {
             }
             _ => return,
         };
-        self.connection.doubt(live.generation, doubt);
+        self.connection.doubt(live.generation, doubt).await;
     }
 
     fn told(&self, error: RequestError) -> Error {
