@@ -16,6 +16,8 @@ use crate::time::Timestamp;
 
 /// How many events are kept for those who come late.
 pub const KEPT_EVENTS: usize = 1_000;
+/// How many events wait for a follower.
+const WAITING_EVENTS: usize = 256;
 
 /// One thing that happened to one server.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -133,7 +135,7 @@ struct Kept {
 
 impl EventLog {
     pub(crate) fn new() -> Self {
-        Self { kept: Mutex::default(), sender: broadcast::channel(256).0 }
+        Self { kept: Mutex::default(), sender: broadcast::channel(WAITING_EVENTS).0 }
     }
 
     /// Records an event and tells whoever follows.
@@ -177,7 +179,7 @@ pub struct EventStream {
 impl EventStream {
     /// The next event; `None` when the manager is gone.
     ///
-    /// A follower that is too slow misses the oldest events; the gap shows in [`Event::seq`].
+    /// Up to 256 events wait for a follower. One that is too slow misses the oldest events; the gap shows in [`Event::seq`].
     ///
     /// Cancel safety: dropping the future loses no event.
     pub async fn next(&mut self) -> Option<Event> {

@@ -25,9 +25,12 @@ use crate::tasks::OwnedTask;
 use crate::time::Timestamp;
 use crate::transport::TransportError;
 
+/// Ends that wait for the task: of the dial, the listing, the stream and the probe, of which there is one each.
+const OUTCOMES: usize = 4;
+
 /// Runs a connection until its last handle is gone.
 pub(super) async fn run(shared: Arc<Shared>, commands: mpsc::Receiver<Command>) {
-    let (outcome_sender, outcomes) = mpsc::channel(4);
+    let (outcome_sender, outcomes) = mpsc::channel(OUTCOMES);
     // Different servers wait differently; the same server waits alike in one process.
     let seed = shared
         .id
@@ -197,7 +200,7 @@ impl Actor {
             if self.refresh.announce(changed.lists(), due) {
                 self.emit(EventKind::ListChanged, json!({ "state": "announced" }));
             }
-            self.told_progress();
+            self.tell_progress();
         }
     }
 
@@ -206,7 +209,7 @@ impl Actor {
         let Some(live) = self.shared.live.load_full() else { return };
         self.noticed(live.session.inbox.take());
         self.refresh.announce(lists, Instant::now());
-        self.told_progress();
+        self.tell_progress();
         self.begin_refresh();
     }
 
@@ -236,8 +239,8 @@ impl Actor {
         }
     }
 
-    /// Lets those who wait know how far the lists are.
-    fn told_progress(&self) {
+    /// Tells those who wait how far the lists are.
+    fn tell_progress(&self) {
         let progress = self.refresh.progress();
         self.shared.progress.send_replace(progress);
         if progress.read == progress.announced {
@@ -342,7 +345,7 @@ impl Actor {
         self.probe = None;
         self.doubt = None;
         self.refresh.lost();
-        self.told_progress();
+        self.tell_progress();
         // What the last calls still hold ends with them.
         self.shared.live.store(None);
         self.shared.catalogue.rcu(|catalogue| ServerCatalogue::clone(catalogue).stale(true));

@@ -17,7 +17,7 @@ use crate::event::EventKind;
 use crate::session::Session;
 use crate::session::listen::Filter;
 use crate::transport::{Answer, Transport, TransportError, refuses_stream};
-use crate::wire::message::{INVALID_PARAMS, METHOD_NOT_FOUND};
+use crate::wire::message::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND};
 
 /// How soon a stream must end for its end to count as quick.
 const QUICK: Duration = Duration::from_secs(5);
@@ -27,8 +27,6 @@ const QUICK_ENDS: u32 = 3;
 const ACKNOWLEDGED: Duration = Duration::from_secs(5);
 /// When the first stream is open later than that, lists that were read meanwhile may have changed since.
 const LATE: Duration = Duration::from_secs(1);
-/// The JSON-RPC code of a request that the server takes for none.
-const INVALID_REQUEST: i64 = -32600;
 
 /// How a modern server's stream of notices stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,8 +47,7 @@ pub(super) enum Standing {
 
 /// Whether the server may have something to say on such a stream.
 pub(super) fn is_offered(session: &Session) -> bool {
-    ["tools", "prompts", "resources"].into_iter().any(|list| session.facts.promises(list, "listChanged"))
-        || session.facts.promises("resources", "subscribe")
+    !session.facts.announced().is_empty() || session.facts.tells_updates()
 }
 
 /// Opens the stream, and again whenever it ends, until it is refused or ends quickly too often in a row.
@@ -78,12 +75,9 @@ pub(super) async fn keep_open(shared: &Shared, session: &Session) -> Result<(), 
             },
             Err(end) => end,
         };
-        match keeper.after(end).await {
-            None => {}
-            Some(outcome) => {
-                shared.standing.send_replace(Standing::Absent);
-                return outcome;
-            }
+        if let Some(outcome) = keeper.after(end).await {
+            shared.standing.send_replace(Standing::Absent);
+            return outcome;
         }
     }
 }

@@ -11,10 +11,8 @@ use super::Shared;
 use super::backoff::Ladder;
 use crate::event::EventKind;
 use crate::session::Session;
-use crate::session::incoming::Changed;
 use crate::transport::{Cursor, HttpTransport, Transport, TransportError, refuses_stream};
 use crate::wire::Era;
-use crate::wire::model::ListKind;
 
 /// How long a stream must live, or else give an event, for its end to count as the first again.
 const PROVEN: Duration = Duration::from_secs(5);
@@ -123,10 +121,9 @@ impl Stream<'_> {
 
     /// Has the lists read again of whose changes nothing was heard meanwhile, and takes resources for updated.
     fn announce_lists(&self) {
-        for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
-            if self.session.facts.promises(kind.capability(), "listChanged") {
-                self.session.inbox.announce(Changed::only(kind));
-            }
+        let lists = self.session.facts.announced();
+        if !lists.is_empty() {
+            self.session.inbox.announce(lists);
         }
         for uri in &self.shared.wishes.borrow().resources {
             self.session.inbox.update(uri);

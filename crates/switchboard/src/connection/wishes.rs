@@ -8,13 +8,12 @@ use super::{Connection, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{LogEntry, LogLevel};
 use crate::session::Session;
+use crate::session::incoming::URI_BYTES;
 use crate::session::request::{Request, RequestError};
 use crate::wire::message::Params;
 
 /// How many resources of one server may be subscribed to.
 const SUBSCRIPTIONS: usize = 1_000;
-/// The longest URI that may be subscribed to, in bytes.
-const URI_BYTES: usize = 8 << 10;
 
 /// What is wanted of a server besides answers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -106,10 +105,11 @@ pub(super) async fn restore(shared: &Shared, session: &Session) {
     let Wishes { resources, log_level } = shared.wishes.borrow().clone();
     let limit = shared.spec.timeouts.request;
     if let Some(level) = log_level.filter(|_| session.facts.offers("logging")) {
-        let asked = session.request(Request::new("logging/setLevel", level_params(level), limit)).await;
+        let params = Params::new().text("level", level.as_str());
+        let asked = session.request(Request::new("logging/setLevel", params, limit)).await;
         told(shared, asked, "the log level");
     }
-    if !session.facts.promises("resources", "subscribe") {
+    if !session.facts.tells_updates() {
         return;
     }
     for uri in resources {
@@ -120,11 +120,6 @@ pub(super) async fn restore(shared: &Shared, session: &Session) {
             session.inbox.update(&uri);
         }
     }
-}
-
-/// The parameters of `logging/setLevel`.
-pub(crate) fn level_params(level: LogLevel) -> Params {
-    Params::new().text("level", level.as_str())
 }
 
 fn told(shared: &Shared, outcome: Result<crate::wire::Json, RequestError>, what: &str) {

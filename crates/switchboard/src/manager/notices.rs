@@ -5,7 +5,8 @@ use crate::connection::Connection;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{LogEntry, LogLevel};
 use crate::id::ServerId;
-use crate::wire::{Era, Json};
+use crate::wire::Era;
+use crate::wire::message::Params;
 
 impl Manager {
     /// Subscribes to a resource: each update of it becomes an event, [`EventKind::ResourceUpdated`], until
@@ -68,7 +69,7 @@ impl Manager {
 pub(crate) async fn subscribe(connection: &Connection, uri: &str) -> Result<()> {
     let patience = connection.spec().timeouts.request;
     let live = connection.session(patience).await?;
-    if !live.session.facts.promises("resources", "subscribe") {
+    if !live.session.facts.tells_updates() {
         let text = "the server does not tell of updates of its resources";
         return Err(Error::new(ErrorKind::Unsupported, text).of(connection.id()));
     }
@@ -108,7 +109,7 @@ pub(crate) async fn set_log_level(connection: &Connection, level: LogLevel) -> R
 }
 
 /// A request with one parameter, whose result says nothing.
-async fn ask(connection: &Connection, method: &str, name: &str, value: &str) -> Result<()> {
-    let params = Json::of(&serde_json::json!({ name: value })).unwrap_or_else(|_| Json::empty_object());
-    call::request(connection, method, params, CallLimits::default()).await.map(drop)
+async fn ask(connection: &Connection, method: &str, name: &'static str, value: &str) -> Result<()> {
+    let params = || Params::new().text(name, value);
+    call::simple(connection, (method, None), params, CallLimits::default()).await.map(drop)
 }

@@ -22,6 +22,8 @@ use crate::wire::{Json, Message, message};
 const ODD_KINDS: usize = 20;
 /// How many updated resources may wait to be told.
 const UPDATED: usize = 10_000;
+/// The longest URI of a resource that is subscribed to or told as updated, in bytes.
+pub(crate) const URI_BYTES: usize = 8 << 10;
 
 /// The receiving side of one session.
 #[derive(Debug)]
@@ -155,16 +157,21 @@ impl Inbox {
 
     /// Takes a resource for updated.
     pub(crate) fn update(&self, uri: &str) {
-        {
-            let mut updated = self.updated();
-            if updated.len() == UPDATED && !updated.contains(uri) {
-                drop(updated);
-                self.odd("more resource updates than can be kept");
-                return;
-            }
+        if self.keep_updated(uri) {
+            self.announce(Changed(Changed::UPDATES));
+        } else {
+            self.odd("more resource updates than can be kept, or of a longer URI");
+        }
+    }
+
+    /// Whether there is room for it.
+    fn keep_updated(&self, uri: &str) -> bool {
+        let mut updated = self.updated();
+        let has_room = uri.len() <= URI_BYTES && (updated.len() < UPDATED || updated.contains(uri));
+        if has_room {
             updated.insert(uri.into());
         }
-        self.announce(Changed(Changed::UPDATES));
+        has_room
     }
 
     /// Takes away the resources that were updated since the last time.
@@ -316,6 +323,20 @@ mod tests {
         let changed = inbox.changed().await;
         assert!(changed.has(ListKind::Tools) && changed.has(ListKind::ResourceTemplates));
         assert!(!changed.has(ListKind::Prompts));
+    }
+
+    #[test]
+    fn updates_are_kept_within_a_bound_and_those_beyond_it_are_counted() {
+        let inbox = inbox();
+        let long = "u".repeat(URI_BYTES + 1);
+        inbox.update(&long);
+        assert_eq!((inbox.take_updated().len(), inbox.take().has_updates()), (0, false));
+        for number in 0..=UPDATED {
+            inbox.update(&number.to_string());
+        }
+        inbox.update("0");
+        assert_eq!((inbox.take_updated().len(), inbox.take().has_updates()), (UPDATED, true));
+        assert_eq!(inbox.warnings().iter().map(|warning| warning.count).sum::<u64>(), 2);
     }
 
     #[test]

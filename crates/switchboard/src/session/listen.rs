@@ -34,10 +34,8 @@ pub(crate) struct Filter {
 impl Filter {
     /// What the server advertises, and those resources where it lets them be subscribed to.
     pub(crate) fn of(facts: &ServerFacts, resources: &BTreeSet<Box<str>>) -> Self {
-        let advertised = NOTICES.into_iter().filter(|(kind, _)| facts.promises(kind.capability(), "listChanged"));
-        let lists = advertised.fold(Changed::default(), |lists, (kind, _)| lists.and(Changed::only(kind)));
-        let resources = if facts.promises("resources", "subscribe") { resources.clone() } else { BTreeSet::default() };
-        Self { lists, resources }
+        let resources = if facts.tells_updates() { resources.clone() } else { BTreeSet::default() };
+        Self { lists: facts.announced(), resources }
     }
 
     /// The filter that an acknowledgement names.
@@ -51,7 +49,7 @@ impl Filter {
 
     /// Whether it asks for nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lists == Changed::default() && self.resources.is_empty()
+        self.lists.is_empty() && self.resources.is_empty()
     }
 
     /// The lists in it.

@@ -15,14 +15,14 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use self::incoming::Inbox;
+use self::incoming::{Changed, Inbox};
 use crate::error::RpcError;
 use crate::event::LogLevel;
 use crate::secret::Secret;
 use crate::spec::{Target, TransportKind};
 use crate::store::record::SessionRecord;
 use crate::transport::{Dialect, Transport};
-use crate::wire::model::member;
+use crate::wire::model::{ListKind, member};
 use crate::wire::{Era, Json, message, meta};
 
 /// Who we are, as servers are told.
@@ -65,8 +65,18 @@ impl ServerFacts {
         one.is_some_and(|one| !matches!(one.as_str(), "null" | "false"))
     }
 
-    /// Whether the server says of `capability` that it has `part`.
-    pub(crate) fn promises(&self, capability: &str, part: &str) -> bool {
+    /// The lists of whose changes the server says that it gives notice.
+    pub(crate) fn announced(&self) -> Changed {
+        let announced = ListKind::ALL.into_iter().filter(|kind| self.promises(kind.capability(), "listChanged"));
+        announced.fold(Changed::default(), |lists, kind| lists.and(Changed::only(kind)))
+    }
+
+    /// Whether the server says that it tells of updates of resources that are subscribed to.
+    pub(crate) fn tells_updates(&self) -> bool {
+        self.promises("resources", "subscribe")
+    }
+
+    fn promises(&self, capability: &str, part: &str) -> bool {
         let one = self.capabilities.as_ref().and_then(|all| member(&member(all, capability)?, part));
         one.is_some_and(|one| one.as_str() == "true")
     }

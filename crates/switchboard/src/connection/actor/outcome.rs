@@ -93,7 +93,7 @@ impl Actor {
         }
         self.listing = None;
         self.refresh.discovered(Instant::now());
-        self.told_progress();
+        self.tell_progress();
         if let Some(error) = found.failure {
             self.lists_unreachable(generation, error);
             return;
@@ -159,7 +159,7 @@ impl Actor {
         } else {
             tracing::warn!(server = %self.shared.id, "changed lists could not be read; the former ones are kept");
         }
-        self.told_progress();
+        self.tell_progress();
         self.shared.observer.changed(&self.shared.id);
         if let Some(RequestError::Transport(error)) = found.failure {
             self.doubted(generation, error);

@@ -246,7 +246,7 @@ pub(crate) async fn request(connection: &Connection, method: &str, params: Json,
 }
 
 /// A request whose result is passed on as it came. `params` makes its parameters, anew for each attempt.
-async fn simple(
+pub(super) async fn simple(
     connection: &Connection,
     (method, name): (&str, Option<&str>),
     params: impl Fn() -> Params,
