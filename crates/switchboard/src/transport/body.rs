@@ -19,6 +19,9 @@ use super::TransportError;
 /// The content codings that we offer.
 pub(super) const ACCEPTED_CODINGS: &str = "gzip, deflate, br";
 
+/// The media type of event streams.
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
+
 /// How long the beginning of a body may take to come, where only that is wanted.
 const HEAD_TIME: Duration = Duration::from_secs(2);
 

@@ -11,28 +11,23 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
+use http::header::HeaderValue;
 use http::{HeaderMap, Method};
 use hyper::body::Body as _;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use url::Url;
 
-use super::body::{ACCEPTED_CODINGS, Body, excerpt, media_type};
 use super::callers::{Broken, Callers};
-use super::http::{Address, CLOSE_LIMIT, HttpClient, UNASKED_LIMIT, VERSION, drain, status_error};
+use super::http::{Address, HttpClient, VERSION, drain, event_stream, of_posts, of_streams, status_error};
 use super::sse::EventStream;
+use super::unasked::Unasked;
 use super::{Answer, Dialect, Outgoing, Receiver, TransportError};
 use crate::error::chain;
 use crate::spec::HttpTarget;
 use crate::status::clean;
-use crate::tasks::{OwnedTask, Tasks};
+use crate::tasks::OwnedTask;
 use crate::wire::Message;
 use crate::wire::frame::SseEvent;
-
-/// How much is read of a page that came in place of a stream.
-const PAGE: usize = 4 << 10;
-/// How many answers to the server's own requests may be under way. One that does not take them is not read on.
-const REPLIES: usize = 16;
 
 /// One server over HTTP+SSE, in one life of its event stream.
 pub(crate) struct SseTransport {
@@ -66,14 +61,15 @@ impl SseTransport {
     ) -> Result<Self, TransportError> {
         let (mut stream, url) = get(&client, target, message_limit).await?;
         let endpoint = first_endpoint(&mut stream, &url, &*receiver).await?;
-        let mut base = base_headers(target);
-        base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        let (version, tasks) = (OnceLock::new(), Tasks::new());
-        let poster = Arc::new(Poster { client, base, version, endpoint: ArcSwap::from_pointee(endpoint), tasks });
+        let poster = Arc::new(Poster {
+            client,
+            base: of_posts(target),
+            version: OnceLock::new(),
+            endpoint: ArcSwap::from_pointee(endpoint),
+            unasked: Unasked::new(),
+        });
         let callers = Arc::new(Callers::default());
-        let replies = Arc::new(Semaphore::new(REPLIES));
-        let reading = Reading { url, poster: poster.clone(), callers: callers.clone(), receiver, replies };
+        let reading = Reading { url, poster: poster.clone(), callers: callers.clone(), receiver };
         let (broken_sender, broken) = watch::channel(None);
         let reader = OwnedTask::spawn(async move {
             let reason = reading.run(stream).await;
@@ -90,7 +86,7 @@ impl SseTransport {
             biased;
             answer = waiting.answer() => {
                 // The answer was quicker than the end of the POST, whose connection can be used again after that.
-                self.poster.tasks.spawn(async move { drop(tokio::time::timeout(CLOSE_LIMIT, posting).await) });
+                self.poster.unasked.finish(async move { drop(posting.await) });
                 return answer;
             }
             posted = &mut posting => posted?,
@@ -104,8 +100,7 @@ impl SseTransport {
 
     /// Sends a notification without waiting.
     pub(super) fn notify_soon(&self, dialect: Dialect, body: Bytes) {
-        let posting = self.poster.post(dialect, body);
-        self.poster.tasks.spawn(delivered(posting));
+        self.poster.unasked.notice(self.poster.post(dialect, body));
     }
 
     /// Answers that belonged to nobody.
@@ -124,24 +119,14 @@ impl SseTransport {
         // First, so that callers are told that we closed it.
         self.callers.fail_all(Broken::Closed);
         drop(self.reader.lock().unwrap_or_else(PoisonError::into_inner).take());
-        self.poster.tasks.end(CLOSE_LIMIT).await;
+        self.poster.unasked.end().await;
     }
 }
 
 impl Drop for SseTransport {
     fn drop(&mut self) {
-        self.poster.tasks.stop();
+        self.poster.unasked.stop();
     }
-}
-
-/// Headers of every request of ours.
-fn base_headers(target: &HttpTarget) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(8);
-    for (name, value) in target.headers.iter() {
-        headers.append(name, value.clone());
-    }
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_CODINGS));
-    headers
 }
 
 /// Asks for the event stream. Gives it with the address that it came from.
@@ -150,21 +135,10 @@ async fn get(
     target: &HttpTarget,
     message_limit: usize,
 ) -> Result<(EventStream, Url), TransportError> {
-    let mut headers = base_headers(target);
-    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    let headers = of_streams(target);
     let address = Address::new(&target.url)?;
     let (response, moved) = client.follow(&address, &Method::GET, || Ok(headers.clone()), Bytes::new()).await?;
-    if !response.status().is_success() {
-        return Err(status_error(response).await);
-    }
-    let (parts, body) = response.into_parts();
-    let body = Body::new(&parts.headers, body)?;
-    let media_type = media_type(&parts.headers);
-    if media_type != "text/event-stream" {
-        let what = excerpt(&body.head(PAGE).await);
-        let what = format!("the answer to the GET has the media type `{}`: {what}", media_type.escape_debug());
-        return Err(TransportError::NotMcp(what));
-    }
+    let body = event_stream(response).await?;
     Ok((EventStream::new(body, message_limit), moved.unwrap_or_else(|| target.url.clone())))
 }
 
@@ -210,7 +184,7 @@ struct Poster {
     /// The revision that was agreed on.
     version: OnceLock<&'static str>,
     endpoint: ArcSwap<Address>,
-    tasks: Tasks,
+    unasked: Unasked,
 }
 
 impl Poster {
@@ -241,12 +215,12 @@ impl Poster {
         headers: HeaderMap,
         body: Bytes,
     ) -> impl Future<Output = Result<(), TransportError>> + Send + use<> {
-        let (client, endpoint, tasks) = (self.client.clone(), self.endpoint.load_full(), self.tasks.clone());
+        let (client, endpoint, unasked) = (self.client.clone(), self.endpoint.load_full(), self.unasked.clone());
         async move {
             let response = client.send(&endpoint, &Method::POST, || Ok(headers.clone()), body).await?;
             if response.status().is_success() {
                 if !response.body().is_end_stream() {
-                    tasks.spawn(drain(response));
+                    unasked.finish(drain(response));
                 }
                 return Ok(());
             }
@@ -261,15 +235,6 @@ impl Poster {
     }
 }
 
-/// Waits for the end of a POST that nobody waits for.
-async fn delivered(posting: impl Future<Output = Result<(), TransportError>>) {
-    match tokio::time::timeout(UNASKED_LIMIT, posting).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a message of ours was not delivered"),
-        Err(_) => tracing::debug!("a message of ours was not taken in time"),
-    }
-}
-
 /// What the reading task needs.
 struct Reading {
     /// Where the stream came from.
@@ -277,7 +242,6 @@ struct Reading {
     poster: Arc<Poster>,
     callers: Arc<Callers>,
     receiver: Arc<dyn Receiver>,
-    replies: Arc<Semaphore>,
 }
 
 impl Reading {
@@ -337,14 +301,9 @@ impl Reading {
             }
             return;
         }
-        let Some(reply) = self.receiver.receive(message) else { return };
-        // The semaphore is never closed.
-        let Ok(permit) = self.replies.clone().acquire_owned().await else { return };
-        let posting = self.poster.post(Dialect::Handshake, reply);
-        self.poster.tasks.spawn(async move {
-            delivered(posting).await;
-            drop(permit);
-        });
+        if let Some(reply) = self.receiver.receive(message) {
+            self.poster.unasked.reply(self.poster.post(Dialect::Handshake, reply)).await;
+        }
     }
 }
 

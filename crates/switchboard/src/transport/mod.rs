@@ -14,6 +14,7 @@ mod pipe;
 pub(crate) mod process;
 mod sse;
 pub(crate) mod stdio;
+mod unasked;
 
 use std::io;
 use std::sync::Arc;
@@ -62,19 +63,6 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) dialect: Dialect,
     /// The message.
     pub(crate) body: &'a Bytes,
-}
-
-impl Outgoing<'_> {
-    /// Puts the headers of this request alone in the place of those of the same names.
-    fn put_headers(&self, headers: &mut ::http::HeaderMap) {
-        let Some(given) = self.headers else { return };
-        for (name, _) in given.iter() {
-            headers.remove(name);
-        }
-        for (name, value) in given.iter() {
-            headers.append(name, value.clone());
-        }
-    }
 }
 
 /// The revision that a message is written in, as far as a transport must know.

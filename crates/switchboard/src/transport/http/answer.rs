@@ -8,7 +8,7 @@ use hyper::body::Incoming;
 
 use super::HttpTransport;
 use super::status::{is_decided, refuses_exchange, take_rpc};
-use crate::transport::body::{Body, excerpt, media_type};
+use crate::transport::body::{Body, EVENT_STREAM, excerpt, media_type};
 use crate::transport::sse::EventStream;
 use crate::transport::{Answer, Outgoing, TransportError};
 use crate::wire::Message;
@@ -34,15 +34,15 @@ impl HttpTransport {
         let (parts, body) = response.into_parts();
         let body = Body::new(&parts.headers, body)?;
         match &*media_type(&parts.headers) {
-            "text/event-stream" => self.read_stream(outgoing, EventStream::new(body, self.limit)).await,
+            EVENT_STREAM => self.read_stream(outgoing, EventStream::new(body, self.limit)).await,
             media_type => {
                 let text = body.collect(self.limit).await?;
-                self.read_body(outgoing, &text, media_type, status)
+                self.read_body(outgoing, &text, media_type, status).await
             }
         }
     }
 
-    fn read_body(
+    async fn read_body(
         self: &Arc<Self>,
         outgoing: Outgoing<'_>,
         text: &Bytes,
@@ -69,7 +69,7 @@ impl HttpTransport {
             match message {
                 Message::Response { id, outcome } if is_answer(id, outgoing.id, &outcome) => answer = Some(outcome),
                 Message::Response { id, .. } => stray = Some(id),
-                other => self.pass_on(outgoing.dialect, other),
+                other => self.pass_on(outgoing.dialect, other).await,
             }
         }
         match (answer, stray) {

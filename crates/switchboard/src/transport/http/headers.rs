@@ -1,9 +1,11 @@
-//! The headers of Streamable HTTP.
+//! The headers of both HTTP transports.
 
 use http::HeaderMap;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 
 use super::HttpTransport;
+use crate::spec::HttpTarget;
+use crate::transport::body::{ACCEPTED_CODINGS, EVENT_STREAM};
 use crate::transport::{Dialect, Outgoing, TransportError};
 use crate::wire::meta;
 
@@ -12,6 +14,43 @@ pub(in crate::transport) const VERSION: HeaderName = HeaderName::from_static("mc
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// The headers of every POST.
+pub(in crate::transport) fn of_posts(target: &HttpTarget) -> HeaderMap {
+    let mut headers = of_all(target);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    headers
+}
+
+/// The headers of a GET that opens an event stream.
+pub(in crate::transport) fn of_streams(target: &HttpTarget) -> HeaderMap {
+    let mut headers = of_all(target);
+    headers.insert(ACCEPT, HeaderValue::from_static(EVENT_STREAM));
+    headers
+}
+
+fn of_all(target: &HttpTarget) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(12);
+    for (name, value) in target.headers.iter() {
+        headers.append(name, value.clone());
+    }
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_CODINGS));
+    headers
+}
+
+impl Outgoing<'_> {
+    /// Puts the headers of this request alone in the place of those of the same names.
+    pub(in crate::transport) fn put_headers(&self, headers: &mut HeaderMap) {
+        let Some(given) = self.headers else { return };
+        for (name, _) in given.iter() {
+            headers.remove(name);
+        }
+        for (name, value) in given.iter() {
+            headers.append(name, value.clone());
+        }
+    }
+}
 
 impl HttpTransport {
     /// The headers of a POST that is no request.
@@ -51,7 +90,7 @@ impl HttpTransport {
     /// The headers of a GET that opens a stream, behind an event if there is one to resume behind.
     pub(super) fn stream_headers(&self, dialect: Dialect, last_event_id: Option<&str>) -> HeaderMap {
         let mut headers = self.bodiless_headers(dialect);
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        headers.insert(ACCEPT, HeaderValue::from_static(EVENT_STREAM));
         if let Some(id) = last_event_id.and_then(|id| HeaderValue::from_str(id).ok()) {
             headers.insert(LAST_EVENT_ID, id);
         }

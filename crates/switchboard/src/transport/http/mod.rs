@@ -11,30 +11,25 @@ mod stream;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
+use http::header::HeaderValue;
 use http::{HeaderMap, Method, Response};
 use hyper::body::Incoming;
 
 pub(super) use self::client::Address;
 pub(crate) use self::client::HttpClient;
 use self::headers::SESSION_ID;
-pub(super) use self::headers::VERSION;
+pub(super) use self::headers::{VERSION, of_posts, of_streams};
 use self::status::ERROR_BODY;
 pub(crate) use self::status::refuses_stream;
 pub(super) use self::status::status_error;
-use super::body::{ACCEPTED_CODINGS, Body};
+pub(super) use self::stream::event_stream;
+use super::body::Body;
+use super::unasked::{CLOSE_LIMIT, Unasked};
 use super::{Answer, Dialect, Outgoing, Receiver, TransportError};
 use crate::spec::HttpTarget;
-use crate::tasks::Tasks;
 use crate::wire::Message;
-
-/// How long a server may take to accept what nobody waits for; as long as that, it keeps its transport alive.
-pub(super) const UNASKED_LIMIT: Duration = Duration::from_secs(10);
-/// How long the end of a session may take.
-pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
 /// One server over Streamable HTTP, in one life of its connection.
 pub(crate) struct HttpTransport {
@@ -49,7 +44,7 @@ pub(crate) struct HttpTransport {
     /// The limit of one message, in bytes.
     limit: usize,
     receiver: Arc<dyn Receiver>,
-    tasks: Tasks,
+    unasked: Unasked,
 }
 
 impl fmt::Debug for HttpTransport {
@@ -65,16 +60,9 @@ impl HttpTransport {
         limit: usize,
         receiver: Arc<dyn Receiver>,
     ) -> Result<Self, TransportError> {
-        let address = Address::new(&target.url)?;
-        let mut base = HeaderMap::with_capacity(12);
-        for (name, value) in target.headers.iter() {
-            base.append(name, value.clone());
-        }
-        base.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
-        base.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_CODINGS));
+        let (address, base) = (Address::new(&target.url)?, of_posts(target));
         let (session, gone) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { client, address, base, session, gone, limit, receiver, tasks: Tasks::new() })
+        Ok(Self { client, address, base, session, gone, limit, receiver, unasked: Unasked::new() })
     }
 
     /// Goes on in the session with this id, unless there is one already.
@@ -107,7 +95,7 @@ impl HttpTransport {
         let response =
             self.client.send(&self.address, &Method::POST, || Ok(self.dialect_headers(dialect)), body).await?;
         if response.status().is_success() {
-            self.tasks.spawn(drain(response));
+            self.unasked.finish(drain(response));
             return Ok(());
         }
         // That the session is gone is for the answer to a request to say: many servers refuse notices which they do not know.
@@ -117,19 +105,13 @@ impl HttpTransport {
     /// Sends a notification without waiting.
     pub(super) fn notify_soon(self: &Arc<Self>, dialect: Dialect, body: Bytes) {
         let this = self.clone();
-        self.tasks.spawn(async move {
-            match tokio::time::timeout(UNASKED_LIMIT, this.notify(dialect, body)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::debug!(%error, "a notification was not delivered"),
-                Err(_) => tracing::debug!("a notification was not taken in time"),
-            }
-        });
+        self.unasked.notice(async move { this.notify(dialect, body).await });
     }
 
     /// Ends the session with a DELETE, when there is one, and all that still runs; whether no session is left.
     pub(super) async fn close(&self, dialect: Dialect) -> bool {
         let is_ended = self.session_id().is_none() || self.end_session(dialect).await;
-        self.tasks.end(CLOSE_LIMIT).await;
+        self.unasked.end().await;
         is_ended
     }
 
@@ -150,27 +132,18 @@ impl HttpTransport {
     }
 
     /// Gives a message to the receiver and sends what it answers on a POST of its own, so that a stream that waits for
-    /// the answer is read on meanwhile.
-    fn pass_on(self: &Arc<Self>, dialect: Dialect, message: Message) {
-        let Some(reply) = self.receiver.receive(message) else { return };
-        if self.in_session(dialect).is_err() {
-            return;
+    /// the answer is read on meanwhile. With too many of them under way, the stream waits.
+    async fn pass_on(self: &Arc<Self>, dialect: Dialect, message: Message) {
+        if let Some(reply) = self.receiver.receive(message) {
+            let this = self.clone();
+            self.unasked.reply(async move { this.notify(dialect, reply).await }).await;
         }
-        let this = self.clone();
-        self.tasks.spawn(async move {
-            let sent = this.client.send(&this.address, &Method::POST, || Ok(this.dialect_headers(dialect)), reply);
-            match tokio::time::timeout(UNASKED_LIMIT, sent).await {
-                Ok(Ok(response)) => drain(response).await,
-                Ok(Err(error)) => tracing::debug!(%error, "an answer of ours was not delivered"),
-                Err(_) => tracing::debug!("an answer of ours was not taken in time"),
-            }
-        });
     }
 }
 
 impl Drop for HttpTransport {
     fn drop(&mut self) {
-        self.tasks.stop();
+        self.unasked.stop();
     }
 }
 

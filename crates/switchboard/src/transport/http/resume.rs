@@ -116,7 +116,7 @@ impl HttpTransport {
                         self.receiver.odd("an answer to nobody");
                         reading.stray = Some(id);
                     }
-                    other => self.pass_on(ours.dialect, other),
+                    other => self.pass_on(ours.dialect, other).await,
                 }
             }
             if answer.is_some() {

@@ -4,16 +4,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Method;
+use http::{Method, Response};
+use hyper::body::Incoming;
 
 use super::HttpTransport;
 use super::status::status_error;
-use crate::transport::body::{Body, media_type};
+use crate::transport::body::{Body, EVENT_STREAM, excerpt, media_type};
 use crate::transport::sse::{Cursor, EventStream};
 use crate::transport::{Dialect, TransportError};
 
 /// How long a server may take to begin a stream. What it takes to say something on it is its own affair.
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
+/// How much is read of a page that came in place of a stream.
+const PAGE: usize = 4 << 10;
+
+/// The event stream that answers a GET.
+///
+/// # Errors
+/// When the answer is no success, or something else than an event stream.
+pub(in crate::transport) async fn event_stream(response: Response<Incoming>) -> Result<Body, TransportError> {
+    if !response.status().is_success() {
+        return Err(status_error(response).await);
+    }
+    let (parts, body) = response.into_parts();
+    let body = Body::new(&parts.headers, body)?;
+    let media_type = media_type(&parts.headers);
+    if media_type != EVENT_STREAM {
+        let what = excerpt(&body.head(PAGE).await);
+        let what = format!("the answer to the GET has the media type `{}`: {what}", media_type.escape_debug());
+        return Err(TransportError::NotMcp(what));
+    }
+    Ok(body)
+}
 
 impl HttpTransport {
     /// Opens a stream, behind an event if there is one to resume behind.
@@ -26,15 +48,7 @@ impl HttpTransport {
         let sent = self.client.send(&self.address, &Method::GET, headers, Bytes::new());
         let late = |_| TransportError::Lost(format!("no stream began within {} s", HEAD_LIMIT.as_secs()).into());
         let response = tokio::time::timeout(HEAD_LIMIT, sent).await.map_err(late)??;
-        if !response.status().is_success() {
-            return Err(status_error(response).await);
-        }
-        let (parts, body) = response.into_parts();
-        let media_type = media_type(&parts.headers);
-        if media_type != "text/event-stream" {
-            return Err(TransportError::NotMcp(format!("the stream has the media type `{media_type}`")));
-        }
-        Body::new(&parts.headers, body)
+        event_stream(response).await
     }
 
     /// Reads a stream on which nothing is waited for to its end. The cursor says where it stands then.
@@ -50,7 +64,11 @@ impl HttpTransport {
         let mut stream = EventStream::resumed(body, self.limit, std::mem::take(cursor));
         let outcome = loop {
             match stream.next(&*self.receiver).await {
-                Ok(Some(messages)) => messages.into_iter().for_each(|message| self.pass_on(dialect, message)),
+                Ok(Some(messages)) => {
+                    for message in messages {
+                        self.pass_on(dialect, message).await;
+                    }
+                }
                 Ok(None) => break Ok(()),
                 // The stream goes on behind it.
                 Err(TransportError::TooLarge { limit }) => {
