@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::connection::{Connection, Observer};
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::EventStream;
+use crate::event::{EventStream, LogEntry, LogLevel};
 use crate::id::ServerId;
-use crate::manager::{Builder, CallLimits, CallResult, Drift, ToolCall, approving, call, drift_of, status_of};
+use crate::manager::{Builder, CallLimits, CallResult, Drift, ToolCall, approving, call, drift_of, notices, status_of};
 use crate::spec::ServerSpec;
 use crate::status::{ServerStatus, State};
 use crate::wire::model::ListKind;
@@ -90,24 +90,28 @@ impl Client {
     /// Its tools.
     #[must_use]
     pub fn tools(&self) -> Vec<Tool> {
+        self.connection.looked_at();
         self.connection.catalogue().tools().to_vec()
     }
 
     /// Its prompts.
     #[must_use]
     pub fn prompts(&self) -> Vec<ListItem> {
+        self.connection.looked_at();
         self.connection.catalogue().items(ListKind::Prompts).to_vec()
     }
 
     /// Its resources.
     #[must_use]
     pub fn resources(&self) -> Vec<ListItem> {
+        self.connection.looked_at();
         self.connection.catalogue().items(ListKind::Resources).to_vec()
     }
 
     /// Its resource templates.
     #[must_use]
     pub fn resource_templates(&self) -> Vec<ListItem> {
+        self.connection.looked_at();
         self.connection.catalogue().items(ListKind::ResourceTemplates).to_vec()
     }
 
@@ -182,6 +186,42 @@ impl Client {
     /// As [`Client::call`].
     pub async fn request(&self, method: &str, params: Json) -> Result<Json> {
         call::request(&self.connection, method, params, CallLimits::default()).await
+    }
+
+    /// Subscribes to a resource; see [`Manager::subscribe`](crate::Manager::subscribe).
+    ///
+    /// Cancel safety: the subscription may be made or not.
+    ///
+    /// # Errors
+    /// When the server does not tell of updates, or 1,000 resources are subscribed to already; those of [`Client::call`].
+    pub async fn subscribe(&self, uri: &str) -> Result<()> {
+        notices::subscribe(&self.connection, uri).await
+    }
+
+    /// Ends a subscription. Where there is none, nothing happens.
+    ///
+    /// Cancel safety: the subscription is ended on our side; the server may not know.
+    ///
+    /// # Errors
+    /// When the server refuses. The subscription is ended on our side all the same.
+    pub async fn unsubscribe(&self, uri: &str) -> Result<()> {
+        notices::unsubscribe(&self.connection, uri).await
+    }
+
+    /// Asks for log entries of that level and above, over all lives of the connection.
+    ///
+    /// Cancel safety: the level may be set or not.
+    ///
+    /// # Errors
+    /// When the server does not log; those of [`Client::call`].
+    pub async fn set_log_level(&self, level: LogLevel) -> Result<()> {
+        notices::set_log_level(&self.connection, level).await
+    }
+
+    /// The last 200 log entries of the server, the oldest first.
+    #[must_use]
+    pub fn logs(&self) -> Vec<LogEntry> {
+        self.connection.logs()
     }
 
     /// How its tools differ from those that it had first, or that were approved since.

@@ -1,5 +1,7 @@
 //! What happened, as a stream that anyone may follow.
 
+mod log;
+
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -7,6 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::broadcast;
 
+pub(crate) use self::log::LogBook;
+pub use self::log::{KEPT_LOGS, LogEntry, LogLevel};
 use crate::id::ServerId;
 use crate::time::Timestamp;
 

@@ -112,6 +112,25 @@ pub struct ListStates {
     pub resource_templates: ListState,
 }
 
+/// Until when each list of a server's catalogue holds, by the server's own word (`ttlMs` of revision 2026-07-28).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ListExpiries {
+    /// `tools/list`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Timestamp>,
+    /// `prompts/list`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<Timestamp>,
+    /// `resources/list`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Timestamp>,
+    /// `resources/templates/list`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_templates: Option<Timestamp>,
+}
+
 /// How many items each list of a server's catalogue has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

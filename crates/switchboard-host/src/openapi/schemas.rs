@@ -10,7 +10,9 @@ use utoipa::openapi::{ComponentsBuilder, ObjectBuilder, RefOr, Type, schema::Sch
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::code;
-use crate::routes::{ApproveRequest, CompleteRequest, PromptRequest, ResourceRequest, ToolRequest};
+use crate::routes::{
+    ApproveRequest, CompleteRequest, LogLevelRequest, PromptRequest, ResourceRequest, SubscriptionRequest, ToolRequest,
+};
 
 /// Every shape that the operations name.
 pub(super) fn components() -> ComponentsBuilder {
@@ -29,6 +31,8 @@ pub(super) fn components() -> ComponentsBuilder {
     add::<Drift>(&mut shapes);
     add::<ApproveRequest>(&mut shapes);
     add::<EventList>(&mut shapes);
+    add::<SubscriptionRequest>(&mut shapes);
+    add::<LogLevelRequest>(&mut shapes);
     add::<ToolRequest>(&mut shapes);
     add::<ResourceRequest>(&mut shapes);
     add::<PromptRequest>(&mut shapes);

@@ -6,6 +6,7 @@ mod catalogue;
 mod drift;
 mod events;
 mod health;
+mod notices;
 mod servers;
 
 use axum::Router;
@@ -18,6 +19,7 @@ use crate::openapi::Operation;
 
 pub(crate) use call::{CompleteRequest, PromptRequest, ResourceRequest, ToolRequest};
 pub(crate) use drift::ApproveRequest;
+pub(crate) use notices::{LogLevelRequest, SubscriptionRequest};
 
 /// Where instances live.
 const INSTANCE: &str = "/agents/{agent}/{instance}";
@@ -78,7 +80,16 @@ impl Routes {
 
 /// All of them.
 pub(crate) fn all(routes: Routes) -> Routes {
-    [health::routes, servers::routes, catalogue::routes, drift::routes, events::routes, call::routes, calls::routes]
-        .into_iter()
-        .fold(routes, |routes, add| add(routes))
+    [
+        health::routes,
+        servers::routes,
+        catalogue::routes,
+        drift::routes,
+        events::routes,
+        notices::routes,
+        call::routes,
+        calls::routes,
+    ]
+    .into_iter()
+    .fold(routes, |routes, add| add(routes))
 }

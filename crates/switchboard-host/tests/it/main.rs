@@ -9,5 +9,6 @@ mod drift;
 mod events;
 mod health;
 mod input;
+mod notices;
 mod servers;
 mod stop;

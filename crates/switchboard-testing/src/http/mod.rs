@@ -246,11 +246,23 @@ impl HttpPeer {
     /// # Panics
     /// When it does not come to that within 20 s of real time.
     pub async fn wait_for_open_sockets(&self, count: usize) {
+        self.wait_for_sockets(&count.to_string(), |open| open == count).await;
+    }
+
+    /// Waits until this many sockets are open at most.
+    ///
+    /// # Panics
+    /// When it does not come to that within 20 s of real time.
+    pub async fn wait_for_few_sockets(&self, most: usize) {
+        self.wait_for_sockets(&format!("{most} at most"), |open| open <= most).await;
+    }
+
+    async fn wait_for_sockets(&self, wanted: &str, are_enough: impl Fn(usize) -> bool) {
         let mut changes = self.shared.counters.changes();
         let mut alarm = Alarm::after(PATIENCE);
         tokio::select! {
-            _ = changes.wait_for(|counts| counts.open == count) => {}
-            () = alarm.rings() => panic!("{} sockets are open, not {count}", self.open_sockets()),
+            _ = changes.wait_for(|counts| are_enough(counts.open)) => {}
+            () = alarm.rings() => panic!("{} sockets are open, not {wanted}", self.open_sockets()),
         }
     }
 

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::drift::Comparison;
-use crate::status::{ListCounts, ListState, ListStates, Warning};
+use crate::status::{ListCounts, ListExpiries, ListState, ListStates, Warning};
+use crate::time::Timestamp;
 use crate::wire::model::ListKind;
 use crate::wire::{ListItem, Tool};
 
@@ -91,6 +92,7 @@ pub struct ServerCatalogue {
     resource_templates: Arc<Listing<ListItem>>,
     warnings: Vec<(ListKind, Warning)>,
     is_stale: bool,
+    expiries: ListExpiries,
 }
 
 impl ServerCatalogue {
@@ -143,6 +145,59 @@ impl ServerCatalogue {
     #[must_use]
     pub fn is_stale(&self) -> bool {
         self.is_stale
+    }
+
+    /// The same catalogue whose list of that kind holds until `expiry`, by the server's own word.
+    pub fn set_expiry(&mut self, kind: ListKind, expiry: Option<Timestamp>) {
+        let expiries = &mut self.expiries;
+        match kind {
+            ListKind::Tools => expiries.tools = expiry,
+            ListKind::Prompts => expiries.prompts = expiry,
+            ListKind::Resources => expiries.resources = expiry,
+            ListKind::ResourceTemplates => expiries.resource_templates = expiry,
+        }
+    }
+
+    /// Until when the list of that kind holds; `None` when the server does not say.
+    #[must_use]
+    pub fn expiry(&self, kind: ListKind) -> Option<Timestamp> {
+        match kind {
+            ListKind::Tools => self.expiries.tools,
+            ListKind::Prompts => self.expiries.prompts,
+            ListKind::Resources => self.expiries.resources,
+            ListKind::ResourceTemplates => self.expiries.resource_templates,
+        }
+    }
+
+    /// Until when each list holds.
+    #[must_use]
+    pub fn expiries(&self) -> ListExpiries {
+        self.expiries
+    }
+
+    /// Whether the time of any list is over.
+    #[must_use]
+    pub fn may_have_expired(&self, now: Timestamp) -> bool {
+        ListKind::ALL.into_iter().any(|kind| self.expiry(kind).is_some_and(|expiry| expiry <= now))
+    }
+
+    /// Whether every list that the server offers is known whole and still holds.
+    pub fn holds(&self, now: Timestamp, offers: impl Fn(ListKind) -> bool) -> bool {
+        let states = self.states();
+        ListKind::ALL.into_iter().all(|kind| {
+            let state = match kind {
+                ListKind::Tools => states.tools,
+                ListKind::Prompts => states.prompts,
+                ListKind::Resources => states.resources,
+                ListKind::ResourceTemplates => states.resource_templates,
+            };
+            match state {
+                ListState::Ok => offers(kind) && self.expiry(kind).is_some_and(|expiry| now < expiry),
+                // Templates are often left out by servers that have resources.
+                ListState::Unsupported => !offers(kind) || kind == ListKind::ResourceTemplates,
+                ListState::Pending | ListState::Partial | ListState::Failed => false,
+            }
+        })
     }
 
     /// The tools, in the server's order.

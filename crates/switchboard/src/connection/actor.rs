@@ -1,32 +1,29 @@
 //! The task that owns a connection: turns what happens into inputs, and carries out what the machine decides.
 
-use std::sync::Arc;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+mod outcome;
 
-use futures_util::future::BoxFuture;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::discovery::{Discovered, discover};
+use super::refresh::Refresh;
 use super::state::{Effect, Failure, Input, Machine, Phase};
-use super::{Command, Ending, Live, Memory, Shared, Wish, failure, liveness, stream};
+use super::{Command, Ending, Live, Memory, Shared, Wish, dial, freshness, liveness};
 use crate::catalogue::ServerCatalogue;
 use crate::error::{Error, ErrorKind};
 use crate::event::EventKind;
-use crate::session::detect::Detection;
-use crate::session::incoming::{Changed, Inbox};
-use crate::session::lifecycle::{OpenError, Opening, Verdict};
+use crate::session::Session;
+use crate::session::incoming::Changed;
+use crate::session::lifecycle::OpenError;
 use crate::session::request::RequestError;
-use crate::session::{Link, Session};
-use crate::spec::{HttpTarget, Target};
 use crate::status::State;
 use crate::tasks::OwnedTask;
 use crate::time::Timestamp;
-use crate::transport::{HttpTransport, SseTransport, Transport, TransportError, stdio};
-use crate::wire::Era;
+use crate::transport::TransportError;
 
 /// Runs a connection until its last handle is gone.
 pub(super) async fn run(shared: Arc<Shared>, commands: mpsc::Receiver<Command>) {
@@ -53,6 +50,7 @@ pub(super) async fn run(shared: Arc<Shared>, commands: mpsc::Receiver<Command>) 
         is_quiet: false,
         is_unproven: false,
         lost_session: None,
+        is_explicit: false,
     };
     actor.run(commands, outcomes).await;
 }
@@ -76,14 +74,8 @@ struct Actor {
     is_unproven: bool,
     /// What is said of the next session, when the one before was lost.
     lost_session: Option<&'static str>,
-}
-
-/// Changed lists that wait to be read anew: one refresh runs, and one waits.
-#[derive(Debug, Default)]
-struct Refresh {
-    pending: Option<Changed>,
-    due: Option<Instant>,
-    is_running: bool,
+    /// Whether somebody asked for the lists to be read anew, however fresh they are.
+    is_explicit: bool,
 }
 
 /// How something ended that the actor had started.
@@ -123,7 +115,7 @@ impl Actor {
                 Event::Ended(outcome) => self.ended(outcome),
                 Event::Due => self.due(),
                 Event::Broken(generation, error) => self.broken(generation, error),
-                Event::Changed(changed) => self.list_changed(changed),
+                Event::Changed(changed) => self.noticed(changed),
                 Event::HandlesGone => break,
             }
         }
@@ -140,9 +132,10 @@ impl Actor {
                 self.step(Input::Needed);
             }
             Wish::Discover => {
-                self.is_quiet = false;
+                (self.is_quiet, self.is_explicit) = (false, true);
                 self.step(Input::Discover);
             }
+            Wish::Refresh(lists) => self.refresh_now(lists),
             Wish::Doubt(generation, error) => self.doubted(generation, *error),
             Wish::Renew(generation) => {
                 let failure = Failure::SessionGone;
@@ -165,6 +158,7 @@ impl Actor {
         (self.is_unproven, self.lost_session) = (false, None);
         if let Some(live) = live {
             self.memory(|memory| memory.session = None);
+            live.session.stop_listening();
             self.end(live.session.clone());
         }
         if was_open {
@@ -194,207 +188,26 @@ impl Actor {
         change(&mut self.shared.memory.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn ended(&mut self, outcome: Outcome) {
-        match outcome {
-            Outcome::Opened(generation, session) => self.opened(generation, *session),
-            Outcome::NotOpened(generation, error) => {
-                if error.is_silence() {
-                    self.forget_verdict();
-                }
-                self.memory(|memory| memory.ended_at_probe = error.is_end_at_probe());
-                let input = Input::NotOpened { generation, failure: failure::of_open(&error) };
-                self.failed(generation, input, failure::open_error(*error));
+    fn noticed(&mut self, changed: Changed) {
+        let due = Instant::now() + self.shared.spec.timeouts.list_changed;
+        if changed.has_updates() {
+            self.refresh.update(due);
+        }
+        if !changed.lists().is_empty() {
+            if self.refresh.announce(changed.lists(), due) {
+                self.emit(EventKind::ListChanged, json!({ "state": "announced" }));
             }
-            Outcome::Discovered(generation, found) => self.discovered(generation, *found),
-            Outcome::Refreshed(generation, found) => self.refreshed(generation, *found),
-            Outcome::Probed(generation, outcome) => self.probed(generation, outcome.map_err(|error| *error)),
-            Outcome::StreamLost(generation, error) => self.doubted(generation, *error),
+            self.told_progress();
         }
     }
 
-    fn opened(&mut self, generation: u64, session: Session) {
-        let session = Arc::new(session);
-        if generation != self.machine.generation() || self.machine.phase() != Phase::Dialing {
-            self.end(session);
-            return;
-        }
-        self.memory(|memory| {
-            memory.facts = session.facts.clone();
-            memory.ended_at_probe = false;
-            if !session.is_trusted {
-                memory.verdict = Some(Verdict::of(&session));
-                memory.transport = session.transport.kind();
-                memory.session = None;
-            }
-        });
-        self.is_unproven = session.is_resumed();
-        let payload = json!({
-            "url": self.shared.spec.target.display(), "transport": session.transport_name(&self.shared.spec.target),
-            "state": "connected",
-            "protocolVersion": session.version,
-        });
-        let (stream, sender) = (stream::keep_open(session.clone(), self.shared.clone()), self.outcome_sender.clone());
-        self.stream = Some(OwnedTask::spawn(async move {
-            if let Err(error) = stream.await {
-                let _ = sender.send(Outcome::StreamLost(generation, Box::new(error))).await;
-            }
-        }));
-        self.shared.live.store(Some(Arc::new(Live { session, generation })));
-        self.emit(EventKind::Connect, payload);
-        if self.machine.is_return() {
-            self.emit(EventKind::Reconnect, json!({ "attempt": self.machine.attempt() }));
-        }
-        if !self.is_unproven
-            && let Some(state) = self.lost_session.take()
-        {
-            self.emit(EventKind::Session, json!({ "state": state }));
-        }
-        self.step(Input::Opened { generation });
-        self.shared.observer.changed(&self.shared.id);
-    }
-
-    fn discovered(&mut self, generation: u64, found: Discovered) {
-        if generation != self.machine.generation() {
-            return;
-        }
-        self.listing = None;
-        self.refresh.is_running = false;
-        if let Some(error) = found.failure {
-            self.lists_unreachable(generation, error);
-            return;
-        }
-        let counts = json!({
-            "url": self.shared.spec.target.display(), "tools": found.catalogue.tools().len(),
-        });
-        self.shared.show(&found.catalogue);
-        if let Some(live) = self.shared.live.load_full() {
-            self.memory(|memory| memory.session = live.session.record());
-        }
-        if std::mem::take(&mut self.is_unproven) {
-            self.emit(EventKind::Session, json!({ "state": "resumed" }));
-        }
-        self.emit(EventKind::Discover, counts);
-        self.shared.view.send_modify(|view| view.failure = None);
-        self.step(Input::Discovered { generation });
-        self.shared.observer.changed(&self.shared.id);
-    }
-
-    /// Every list failed because the server did not answer: it is not there, or not what it was.
-    fn lists_unreachable(&mut self, generation: u64, error: RequestError) {
-        let mut failure = failure::of_request(&error);
-        if self.shared.live.load().as_ref().is_some_and(|live| live.session.is_trusted) {
-            // A server that says plainly that the session is gone is what it was taken for. Else all that was known of it may
-            // be wrong, and it is asked anew.
-            if failure != Failure::SessionGone {
-                self.forget_verdict();
-            }
-            if failure == Failure::Permanent {
-                failure = Failure::SessionGone;
-            }
-        }
-        let outward = error.outward("the lists could not be read");
-        self.failed(generation, Input::Lost { generation, failure }, outward);
-    }
-
-    /// Has the server asked anew what it speaks, the next time.
-    fn forget_verdict(&self) {
-        self.memory(|memory| memory.verdict = None);
-    }
-
-    /// A session that was lost is not taken up again.
-    fn forget_session(&mut self, failure: Failure) {
-        self.memory(|memory| memory.session = None);
-        let is_legacy = self.shared.live.load().as_ref().is_some_and(|live| live.session.era == Era::Legacy);
-        if std::mem::take(&mut self.is_unproven) {
-            self.lost_session = Some("replaced");
-        } else if failure == Failure::SessionGone && is_legacy {
-            self.lost_session = Some("renewed");
-        }
-    }
-
-    fn refreshed(&mut self, generation: u64, found: Discovered) {
-        self.refresh.is_running = false;
-        if generation != self.machine.generation() {
-            return;
-        }
-        self.listing = None;
-        if found.failure.is_none() {
-            self.shared.show(&found.catalogue);
-            self.emit(EventKind::ListChanged, json!({ "state": "read" }));
-            self.shared.observer.changed(&self.shared.id);
-        }
-    }
-
-    fn broken(&mut self, generation: u64, error: TransportError) {
-        if generation != self.machine.generation() {
-            return;
-        }
-        let failure = failure::of_transport(&error);
-        let outward = failure::lost_error(error);
-        self.emit(EventKind::Lost, json!({ "error": outward.to_string() }));
-        self.failed(generation, Input::Lost { generation, failure }, outward);
-    }
-
-    fn failed(&mut self, generation: u64, input: Input, error: Error) {
-        if generation != self.machine.generation() {
-            return;
-        }
-        let error = error.of(&self.shared.id);
-        let payload = json!({
-            "url": self.shared.spec.target.display(), "transport": self.shared.spec.target.transport(), "state": "failed",
-            "error": { "code": error.kind().code(), "message": error.to_string(), "causes": error.causes() },
-        });
-        self.shared.view.send_modify(|view| view.failure = Some((error, Timestamp::now())));
-        let is_connect = matches!(input, Input::NotOpened { .. });
-        if let Input::Lost { failure, .. } = input {
-            self.forget_session(failure);
-        }
-        self.step(input);
-        if is_connect {
-            self.emit(EventKind::Connect, payload);
-        }
-        self.shared.observer.changed(&self.shared.id);
-    }
-
-    /// Something failed so that it is doubtful whether the server is there.
-    fn doubted(&mut self, generation: u64, error: TransportError) {
-        if generation != self.machine.generation() {
-            return;
-        }
-        // That the server does not let us in any more needs no probe.
-        let failure = failure::of_transport(&error);
-        if failure == super::state::Failure::SignIn {
-            self.failed(generation, Input::Lost { generation, failure }, failure::lost_error(error));
-            return;
-        }
-        self.doubt.get_or_insert(error);
-        self.step(Input::Doubted { generation });
-    }
-
-    fn probed(&mut self, generation: u64, outcome: Result<(), RequestError>) {
-        if generation != self.machine.generation() {
-            return;
-        }
-        let doubt = self.doubt.take();
-        match outcome {
-            Ok(()) => self.step(Input::Answered { generation }),
-            Err(error) => {
-                let failure = failure::of_probe(&error);
-                // What made us ask says more than that there was no answer.
-                let outward = match (doubt, error.needs_sign_in()) {
-                    (Some(doubt), false) => failure::lost_error(doubt),
-                    _ => error.outward("the server does not answer any more"),
-                };
-                self.failed(generation, Input::Lost { generation, failure }, outward);
-            }
-        }
-    }
-
-    fn list_changed(&mut self, changed: Changed) {
-        self.emit(EventKind::ListChanged, json!({ "state": "announced" }));
-        let pending = self.refresh.pending.map_or(changed, |pending| pending.and(changed));
-        self.refresh.pending = Some(pending);
-        self.refresh.due.get_or_insert(Instant::now() + self.shared.spec.timeouts.list_changed);
+    /// Reads these lists, and those that were announced as changed, without waiting for more notices.
+    fn refresh_now(&mut self, lists: Changed) {
+        let Some(live) = self.shared.live.load_full() else { return };
+        self.noticed(live.session.inbox.take());
+        self.refresh.announce(lists, Instant::now());
+        self.told_progress();
+        self.begin_refresh();
     }
 
     fn due(&mut self) {
@@ -403,27 +216,38 @@ impl Actor {
             self.wake_at = None;
             self.step(Input::Due);
         }
-        if self.refresh.due.is_some_and(|moment| moment <= now) {
-            self.begin_refresh();
+        if self.refresh.takes_updates(now) {
+            self.tell_updates();
+        }
+        self.begin_refresh();
+    }
+
+    fn tell_updates(&self) {
+        let Some(live) = self.shared.live.load_full() else { return };
+        for uri in live.session.inbox.take_updated() {
+            self.emit(EventKind::ResourceUpdated, json!({ "uri": uri }));
         }
     }
 
     fn begin_refresh(&mut self) {
-        if self.refresh.is_running || self.machine.phase() != Phase::Ready {
-            // Looked at again when what runs has ended.
-            self.refresh.due = Some(Instant::now() + Duration::from_millis(50));
-            return;
+        let is_ready = self.machine.phase() == Phase::Ready;
+        if let Some(lists) = self.refresh.begin(is_ready, Instant::now()) {
+            self.list(self.machine.generation(), lists, Outcome::Refreshed);
         }
-        self.refresh.due = None;
-        if let (Some(wanted), Some(live)) = (self.refresh.pending.take(), self.shared.live.load_full()) {
-            self.refresh.is_running = true;
-            self.list(live.generation, wanted, Outcome::Refreshed);
+    }
+
+    /// Lets those who wait know how far the lists are.
+    fn told_progress(&self) {
+        let progress = self.refresh.progress();
+        self.shared.progress.send_replace(progress);
+        if progress.read == progress.announced {
+            self.shared.is_renewing.store(false, Ordering::Release);
         }
     }
 
     /// The next moment at which something is due.
     fn next_moment(&self) -> Option<Instant> {
-        [self.wake_at, self.refresh.due].into_iter().flatten().min()
+        [self.wake_at, self.refresh.next_moment()].into_iter().flatten().min()
     }
 
     fn step(&mut self, input: Input) {
@@ -433,10 +257,7 @@ impl Actor {
         for effect in effects {
             match effect {
                 Effect::Dial(generation) => self.dial(generation),
-                Effect::Discover(generation) => {
-                    self.refresh = Refresh::default();
-                    self.list(generation, Changed::ALL, Outcome::Discovered);
-                }
+                Effect::Discover(generation) => self.discover(generation),
                 Effect::Probe(generation) => self.probe(generation),
                 Effect::HangUp => self.hang_up(),
                 Effect::WakeAt(moment) => self.wake_at = Some(Instant::from_std(moment)),
@@ -470,12 +291,29 @@ impl Actor {
         self.emit(EventKind::Preconnect, json!({ "attempt": self.machine.attempt() }));
         let (shared, sender, is_quiet) = (self.shared.clone(), self.outcome_sender.clone(), self.is_quiet);
         self.dial = Some(OwnedTask::spawn(async move {
-            let outcome = match open(&shared, is_quiet).await {
+            let outcome = match dial::open(&shared, is_quiet).await {
                 Ok(session) => Outcome::Opened(generation, Box::new(session)),
                 Err(error) => Outcome::NotOpened(generation, Box::new(error)),
             };
             let _ = sender.send(outcome).await;
         }));
+    }
+
+    /// Reads every list, unless they are known and the server says that they still hold.
+    fn discover(&mut self, generation: u64) {
+        self.refresh.discovering();
+        let known = self.shared.catalogue.load_full();
+        let live = self.shared.live.load_full().filter(|live| freshness::is_fresh(&known, &live.session));
+        if live.is_none() || std::mem::take(&mut self.is_explicit) {
+            return self.list(generation, Changed::ALL, Outcome::Discovered);
+        }
+        let found = Discovered { catalogue: ServerCatalogue::clone(&known), failure: None, failed: Changed::default() };
+        let sender = self.outcome_sender.clone();
+        self.listing = Some(OwnedTask::spawn(async move {
+            let _ = sender.send(Outcome::Discovered(generation, Box::new(found))).await;
+        }));
+        // Nothing was asked of the server so far, and it counts as ready from now on.
+        self.step(Input::Doubted { generation });
     }
 
     fn list(&mut self, generation: u64, wanted: Changed, outcome: fn(u64, Box<Discovered>) -> Outcome) {
@@ -503,7 +341,8 @@ impl Actor {
         self.stream = None;
         self.probe = None;
         self.doubt = None;
-        self.refresh = Refresh::default();
+        self.refresh.lost();
+        self.told_progress();
         // What the last calls still hold ends with them.
         self.shared.live.store(None);
         self.shared.catalogue.rcu(|catalogue| ServerCatalogue::clone(catalogue).stale(true));
@@ -533,88 +372,4 @@ async fn changed(live: Option<&Live>) -> Changed {
         Some(live) => live.session.inbox.changed().await,
         None => std::future::pending().await,
     }
-}
-
-/// Opens a connection: waits for its turn, then has the time that the registration gives it.
-async fn open(shared: &Shared, is_quiet: bool) -> Result<Session, OpenError> {
-    let surroundings = &shared.surroundings;
-    if let Target::Stdio(_) = shared.spec.target {
-        // The process before may hold something that only one can have.
-        shared.ended().await;
-    }
-    let turn = match (&shared.spec.target, is_quiet) {
-        (Target::Stdio(_), _) => Some(&surroundings.process_starts),
-        (_, true) => Some(&surroundings.quiet_dials),
-        (_, false) => None,
-    };
-    // The semaphores are never closed.
-    let _turn = match turn {
-        Some(turn) => turn.acquire().await.ok(),
-        None => None,
-    };
-    let known = shared.memory.read().unwrap_or_else(PoisonError::into_inner).clone();
-    let dial = || link(shared);
-    let mut identity = surroundings.identity.clone();
-    if let Some(capabilities) = &shared.spec.capabilities {
-        identity.capabilities = capabilities.clone();
-    }
-    let (timeouts, choice) = (&shared.spec.timeouts, shared.spec.era);
-    let limit = shared.spec.timeouts.connect;
-    let opening = Opening {
-        dial: &dial,
-        identity: &identity,
-        timeouts,
-        until: Instant::now() + limit,
-        choice,
-        is_heard: AtomicBool::new(false),
-        ended_at_probe: known.ended_at_probe,
-    };
-    if let (Some(session), Target::Http(_)) = (&known.session, &shared.spec.target)
-        && let Some(session) = opening.resume(session, &known.facts)?
-    {
-        return Ok(session);
-    }
-    let verdict = known.verdict.as_ref();
-    let opened = async {
-        match &shared.spec.target {
-            Target::Http(target) => {
-                let stream = || -> BoxFuture<'_, _> { Box::pin(event_stream(shared, target)) };
-                let detection = Detection { opening: &opening, stream: &stream, setting: target.transport };
-                detection.open(verdict, known.transport).await
-            }
-            Target::Stdio(_) | Target::InProcess(_) => opening.open(verdict).await,
-        }
-    };
-    match tokio::time::timeout(limit, opened).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(OpenError::late(limit)),
-    }
-}
-
-/// A new way to the server over HTTP+SSE.
-async fn event_stream(shared: &Shared, target: &HttpTarget) -> Result<Link, TransportError> {
-    let surroundings = &shared.surroundings;
-    let inbox = Arc::new(Inbox::new(shared.id.clone(), surroundings.events.clone()));
-    let limit = shared.spec.limits.message_bytes;
-    let sse = SseTransport::open(surroundings.http.clone(), target, limit, inbox.clone()).await?;
-    Ok(Link::new(Transport::Sse(Arc::new(sse)), inbox))
-}
-
-/// A new way to the server; to one at a URL, over Streamable HTTP.
-fn link(shared: &Shared) -> Result<Link, TransportError> {
-    let surroundings = &shared.surroundings;
-    let inbox = Arc::new(Inbox::new(shared.id.clone(), surroundings.events.clone()));
-    let limit = shared.spec.limits.message_bytes;
-    let transport = match &shared.spec.target {
-        Target::Http(target) => {
-            let http = HttpTransport::new(surroundings.http.clone(), target, limit, inbox.clone())?;
-            Transport::Http(Arc::new(http))
-        }
-        Target::Stdio(target) => {
-            let pipe = stdio::start(target, &surroundings.environment, limit, inbox.clone())?;
-            Transport::Pipe(Arc::new(pipe))
-        }
-        Target::InProcess(target) => Transport::Pipe(Arc::new(stdio::open(target, limit, inbox.clone()))),
-    };
-    Ok(Link::new(transport, inbox))
 }

@@ -12,20 +12,26 @@ use crate::session::incoming::Changed;
 use crate::session::request::{Request, RequestError};
 use crate::spec::Timeouts;
 use crate::status::{ListState, Warning, clean};
+use crate::time::Timestamp;
 use crate::transport::TransportError;
 use crate::wire::message::{METHOD_NOT_FOUND, Params};
-use crate::wire::model::{BadItem, ListKind, Page, items_page, tools_page};
-use crate::wire::{Json, Tool};
+use crate::wire::model::{BadItem, ListKind, Page, items_page, member, tools_page};
+use crate::wire::{Era, Json, Tool};
 
 /// The most pages of one list.
 const PAGES: usize = 100;
 /// The most items of one list.
 const ITEMS: usize = 10_000;
 
+/// How soon somebody who looks has a list asked for again that had a time to hold and could not be read then.
+const ASKED_AGAIN: Duration = Duration::from_secs(60);
+
 /// A catalogue that was read, and the failure that stopped every list of it, if one did.
 pub(crate) struct Discovered {
     pub(crate) catalogue: ServerCatalogue,
     pub(crate) failure: Option<RequestError>,
+    /// The lists that could not be read.
+    pub(crate) failed: Changed,
 }
 
 /// One list that was read.
@@ -38,6 +44,9 @@ struct Read<T> {
     has_result: bool,
     /// Why no answer came.
     failure: Option<RequestError>,
+    /// Until when all of it holds, by the server's word.
+    expiry: Option<Timestamp>,
+    has_pages: bool,
 }
 
 /// Reads the lists in `wanted`; the others are kept from `known`.
@@ -56,22 +65,26 @@ pub(crate) async fn discover(
         items(ListKind::ResourceTemplates),
     );
     let mut catalogue = known.clone().stale(false);
-    let mut failures = Vec::new();
+    let (mut failures, mut failed) = (Vec::new(), Changed::default());
     let mut is_there = false;
     if let Some(read) = tools {
-        let read = read.or_keep(known.tools());
+        let read = read.or_keep(known.tools(), known.expiry(ListKind::Tools));
         is_there |= read.shows_server(session);
+        failed = failed.and(read.failed(ListKind::Tools));
         failures.extend(read.failure);
         catalogue.set_tools(read.listing, read.warnings);
+        catalogue.set_expiry(ListKind::Tools, read.expiry);
     }
     let lists =
         [(ListKind::Prompts, prompts), (ListKind::Resources, resources), (ListKind::ResourceTemplates, templates)];
     for (kind, read) in lists {
         let Some(read) = read else { continue };
-        let read = read.or_keep(known.items(kind));
+        let read = read.or_keep(known.items(kind), known.expiry(kind));
         is_there |= read.shows_server(session);
+        failed = failed.and(read.failed(kind));
         failures.extend(read.failure);
         catalogue.set_items(kind, read.listing, read.warnings);
+        catalogue.set_expiry(kind, read.expiry);
     }
     let is_gone = |error: &RequestError| matches!(error, RequestError::Transport(TransportError::SessionGone(_)));
     let gone = failures.iter().position(is_gone);
@@ -80,7 +93,7 @@ pub(crate) async fn discover(
         Some(gone) => Some(failures.swap_remove(gone)),
         None => failures.into_iter().next().filter(|_| !is_there),
     };
-    Discovered { catalogue, failure }
+    Discovered { catalogue, failure, failed }
 }
 
 /// A page of tools, without those whose parameters cannot be mirrored into headers where that has to be done.
@@ -136,6 +149,9 @@ impl Reader<'_> {
                     break;
                 }
             };
+            if self.session.era == Era::Modern {
+                read.hold(&result);
+            }
             let found = match page(&result.detached()) {
                 Ok(found) => found,
                 Err(reason) => {
@@ -181,6 +197,8 @@ impl<T> Read<T> {
             is_answered: false,
             has_result: false,
             failure: None,
+            expiry: None,
+            has_pages: false,
         }
     }
 
@@ -191,15 +209,35 @@ impl<T> Read<T> {
         self.has_result || (self.is_answered && !is_doubtful)
     }
 
-    /// A list that could not be read anew is kept as it was, and says so.
-    fn or_keep(mut self, known: &[T]) -> Self
+    /// A list that could not be read anew is kept as it was, and says so. So is one of which less could be read.
+    fn or_keep(mut self, known: &[T], known_expiry: Option<Timestamp>) -> Self
     where
         T: Clone,
     {
+        let is_less = self.failure.is_some() && self.listing.items.len() < known.len();
+        if is_less {
+            self.listing.state = ListState::Failed;
+        }
         if self.listing.state == ListState::Failed {
             self.listing.items = known.to_vec();
         }
+        if self.listing.state != ListState::Ok {
+            self.expiry = known_expiry.map(|_| Timestamp::now().after(ASKED_AGAIN));
+        }
         self
+    }
+
+    /// The list, when it could not be read.
+    fn failed(&self, kind: ListKind) -> Changed {
+        if self.listing.state == ListState::Failed { Changed::only(kind) } else { Changed::default() }
+    }
+
+    /// Notes for how long a page holds. The whole holds no longer than any page of it; a page that promises nothing takes
+    /// away what the others promise.
+    fn hold(&mut self, page: &Json) {
+        let expiry = ttl(page).map(|ttl| Timestamp::now().after(ttl));
+        self.expiry = if self.has_pages { self.expiry.min(expiry) } else { expiry };
+        self.has_pages = true;
     }
 
     /// Adds a page; the cursor of the next one, if there is room for it.
@@ -253,5 +291,37 @@ impl<T> Read<T> {
     /// Pages that were read before a failure are kept.
     fn after_a_failure(&self) -> ListState {
         if self.listing.items.is_empty() { ListState::Failed } else { ListState::Partial }
+    }
+}
+
+/// How long a result holds; `None` when the server promises nothing: an absent, negative or odd `ttlMs` counts as 0
+/// (specification 2026-07-28, "Caching").
+fn ttl(result: &Json) -> Option<Duration> {
+    let millis = member(result, "ttlMs")?.read::<f64>().ok().filter(|millis| *millis > 0.0)?;
+    Some(Duration::try_from_secs_f64(millis / 1000.0).unwrap_or(Duration::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(pages: &[&str]) -> Option<Duration> {
+        let mut read: Read<Tool> = Read::new(ListState::Ok);
+        let before = Timestamp::now().as_millis();
+        pages.iter().for_each(|page| read.hold(&page.parse().unwrap()));
+        read.expiry.map(|expiry| Duration::from_millis(expiry.as_millis() - before))
+    }
+
+    #[test]
+    fn a_list_holds_no_longer_than_any_of_its_pages() {
+        let minute = Duration::from_secs(60);
+        let about = |held: Option<Duration>| held.is_some_and(|held| held >= minute && held < minute * 2);
+        assert!(about(held(&[r#"{"ttlMs":60000}"#])));
+        assert!(about(held(&[r#"{"ttlMs":3600000}"#, r#"{"ttlMs":60000}"#, r#"{"ttlMs":1e300}"#])));
+        for nothing in [r#"{"ttlMs":0}"#, "{}", r#"{"ttlMs":-5}"#, r#"{"ttlMs":"60000"}"#, r#"{"ttlMs":null}"#] {
+            assert_eq!(held(&[nothing]), None, "{nothing}");
+            assert_eq!(held(&[r#"{"ttlMs":60000}"#, nothing]), None, "{nothing}");
+            assert_eq!(held(&[nothing, r#"{"ttlMs":60000}"#]), None, "{nothing}");
+        }
     }
 }

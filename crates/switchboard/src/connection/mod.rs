@@ -6,19 +6,28 @@
 mod actor;
 pub(crate) mod backoff;
 mod checks;
+mod dial;
 pub(crate) mod discovery;
 mod drift;
 mod failure;
+mod freshness;
+mod listen;
 mod liveness;
+mod notices;
+mod refresh;
 pub(crate) mod state;
 mod stream;
+pub(crate) mod wishes;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use self::checks::Checks;
+use self::listen::Standing;
+use self::refresh::Progress;
+use self::wishes::Wishes;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
@@ -26,8 +35,9 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::catalogue::ServerCatalogue;
 use crate::error::{Error, ErrorKind, Result};
-use crate::event::EventLog;
+use crate::event::{EventLog, LogBook};
 use crate::id::ServerId;
+use crate::session::incoming::Changed;
 use crate::session::lifecycle::Verdict;
 use crate::session::{Identity, ServerFacts, Session};
 use crate::spec::{ServerSpec, Target, TransportKind};
@@ -82,6 +92,7 @@ pub(crate) struct View {
 pub(crate) struct Memory {
     pub(crate) verdict: Option<Verdict>,
     pub(crate) facts: ServerFacts,
+    pub(crate) wishes: Wishes,
     /// The HTTP transport that worked last.
     pub(crate) transport: Option<TransportKind>,
     /// The session to be taken up again the next time.
@@ -116,6 +127,14 @@ pub(crate) struct Shared {
     checks: Checks,
     /// What was noticed when its tools were shaped for models, by the format.
     notes: Mutex<BTreeMap<&'static str, Vec<Warning>>>,
+    wishes: watch::Sender<Wishes>,
+    /// How the stream of notices stands, of a modern server.
+    standing: watch::Sender<Standing>,
+    /// How far the lists shown are behind what was announced.
+    progress: watch::Sender<Progress>,
+    /// Whether lists that have expired are asked for already.
+    is_renewing: AtomicBool,
+    logs: Arc<LogBook>,
 }
 
 /// A server's connection. Clones are the same connection; it ends with the last of them, or by [`Connection::close`].
@@ -141,6 +160,8 @@ enum Wish {
     Needed,
     /// Read the lists anew.
     Discover,
+    /// Read these lists anew, and those that were announced as changed, without waiting for more notices.
+    Refresh(Changed),
     /// Close it.
     Close,
     /// A request failed in that generation in a way that makes it doubtful whether the server is there.
@@ -160,6 +181,7 @@ impl Connection {
         let view =
             View { state: State::Closed, since: Timestamp::now(), attempt: 0, next_attempt_at: None, failure: None };
         let permits = Semaphore::new(spec.limits.in_flight);
+        let wishes = watch::Sender::new(memory.wishes.clone());
         let shared = Arc::new(Shared {
             id,
             spec,
@@ -175,6 +197,11 @@ impl Connection {
             endings: watch::Sender::new(0),
             checks: Checks::default(),
             notes: Mutex::default(),
+            wishes,
+            standing: watch::Sender::default(),
+            progress: watch::Sender::default(),
+            is_renewing: AtomicBool::new(false),
+            logs: Arc::default(),
         });
         let (commands, receiver) = mpsc::channel(COMMANDS);
         let task = OwnedTask::spawn(actor::run(shared.clone(), receiver));
@@ -211,7 +238,8 @@ impl Connection {
     }
 
     pub(crate) fn memory(&self) -> Memory {
-        self.shared.memory.read().unwrap_or_else(PoisonError::into_inner).clone()
+        let memory = self.shared.memory.read().unwrap_or_else(PoisonError::into_inner).clone();
+        Memory { wishes: self.shared.wishes.borrow().clone(), ..memory }
     }
 
     /// The name of the transport that is spoken, or was last.
@@ -275,6 +303,7 @@ impl Connection {
     /// [`ErrorKind::NotReady`] when there is none in time, with the last failure as its cause.
     pub(crate) async fn session(&self, patience: Duration) -> Result<Arc<Live>> {
         if let Some(live) = self.live() {
+            self.looked_at();
             return Ok(live);
         }
         self.wish(Wish::Needed).await;
@@ -300,8 +329,7 @@ impl Connection {
         }
         drop(under_way);
         let _place = Place::take(&self.shared)?;
-        let permit = self.shared.permits.acquire().await;
-        let permit = permit.map_err(|_| {
+        let permit = self.shared.permits.acquire().await.map_err(|_| {
             let error = Error::new(ErrorKind::ServerClosed, "the server is being closed; the request was not sent");
             error.with(|data| data.maybe_ran = Some(false))
         })?;
@@ -322,6 +350,7 @@ impl Connection {
         if let Some(live) = self.live() {
             warnings.extend(live.session.inbox.warnings());
         }
+        warnings.extend(self.shared.logs.warning());
         let notes = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner);
         warnings.extend(notes.values().flatten().cloned());
         warnings

@@ -11,9 +11,10 @@ use super::Shared;
 use super::backoff::Ladder;
 use crate::event::EventKind;
 use crate::session::Session;
+use crate::session::incoming::Changed;
 use crate::transport::{Cursor, HttpTransport, Transport, TransportError, refuses_stream};
 use crate::wire::Era;
-use crate::wire::model::{ListKind, member};
+use crate::wire::model::ListKind;
 
 /// How long a stream must live, or else give an event, for its end to count as the first again.
 const PROVEN: Duration = Duration::from_secs(5);
@@ -120,14 +121,15 @@ impl Stream<'_> {
         Verdict::Over(Ok(()))
     }
 
-    /// Has the lists read again of whose changes nothing was heard meanwhile.
+    /// Has the lists read again of whose changes nothing was heard meanwhile, and takes resources for updated.
     fn announce_lists(&self) {
-        let capabilities = self.session.facts.capabilities.as_ref();
         for kind in [ListKind::Tools, ListKind::Prompts, ListKind::Resources] {
-            let announced = capabilities.and_then(|all| member(&member(all, kind.capability())?, "listChanged"));
-            if announced.is_some_and(|flag| flag.as_str() == "true") {
-                self.session.inbox.announce(kind);
+            if self.session.facts.promises(kind.capability(), "listChanged") {
+                self.session.inbox.announce(Changed::only(kind));
             }
+        }
+        for uri in &self.shared.wishes.borrow().resources {
+            self.session.inbox.update(uri);
         }
     }
 

@@ -327,7 +327,7 @@ pub(crate) fn of_connection(connection: &Connection) -> ServerStatus {
         next_attempt_at: view.next_attempt_at,
         stale: catalogue.is_stale(),
         error_detail: failure.map(|failure| Failure { message: clean(&failure.message), ..failure }),
-        latency_ms: live.and_then(|live| live.session.latency()).map(|latency| millis(latency)),
+        latency_ms: live.and_then(|live| live.session.latency()).map(millis),
         lists: catalogue.states(),
         counts: catalogue.counts(),
         warnings: connection.warnings(),

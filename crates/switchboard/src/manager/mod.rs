@@ -4,6 +4,7 @@ mod builder;
 pub(crate) mod call;
 mod drift;
 mod entries;
+pub(crate) mod notices;
 mod offer;
 mod persist;
 mod register;
@@ -408,6 +409,7 @@ impl Manager {
     #[doc(alias = "listTools")]
     #[must_use]
     pub fn tools(&self, filter: &Filter) -> Vec<ToolEntry> {
+        self.inner.looked_at();
         self.inner.tools(filter)
     }
 
@@ -417,6 +419,7 @@ impl Manager {
     #[doc(alias = "getAITools")]
     #[must_use]
     pub fn offer(&self, format: ToolFormat, filter: &Filter) -> Vec<Json> {
+        self.inner.looked_at();
         self.inner.offer(format, filter)
     }
 
@@ -424,6 +427,7 @@ impl Manager {
     #[doc(alias = "listPrompts")]
     #[must_use]
     pub fn prompts(&self, filter: &Filter) -> Vec<Entry> {
+        self.inner.looked_at();
         self.inner.items(crate::wire::model::ListKind::Prompts, filter)
     }
 
@@ -431,6 +435,7 @@ impl Manager {
     #[doc(alias = "listResources")]
     #[must_use]
     pub fn resources(&self, filter: &Filter) -> Vec<Entry> {
+        self.inner.looked_at();
         self.inner.items(crate::wire::model::ListKind::Resources, filter)
     }
 
@@ -438,6 +443,7 @@ impl Manager {
     #[doc(alias = "listResourceTemplates")]
     #[must_use]
     pub fn resource_templates(&self, filter: &Filter) -> Vec<Entry> {
+        self.inner.looked_at();
         self.inner.items(crate::wire::model::ListKind::ResourceTemplates, filter)
     }
 
@@ -534,6 +540,11 @@ async fn all(futures: impl Iterator<Item = impl Future<Output = ()>>) {
 }
 
 impl Inner {
+    /// Somebody looks at the lists.
+    fn looked_at(&self) {
+        self.registry.connections().iter().for_each(Connection::looked_at);
+    }
+
     fn connection(&self, id: &ServerId) -> Result<Connection> {
         self.entry(id).map(|entry| entry.connection.clone())
     }

@@ -201,6 +201,7 @@ fn catalogue_of(connection: &Connection, catalogue: &ServerCatalogue) -> Catalog
     record.server_info = facts.info;
     record.instructions = facts.instructions;
     record.lists = catalogue.states();
+    record.expiries = catalogue.expiries();
     record.tools = catalogue.tools().iter().map(|tool| tool.json().clone()).collect();
     record.prompts = items(ListKind::Prompts);
     record.resources = items(ListKind::Resources);

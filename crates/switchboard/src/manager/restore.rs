@@ -19,8 +19,8 @@ use crate::store::record::{ApprovalRecord, CatalogueRecord, Corrupt, ServerRecor
 use crate::store::{MemoryStore, Prefix, Store};
 use crate::tasks::Tasks;
 use crate::time::Timestamp;
-use crate::wire::Json;
 use crate::wire::model::{ListKind, items_page, tools_page};
+use crate::wire::{Era, Json};
 
 /// A manager with all that is registered in the store, connecting nothing.
 pub(super) async fn restore(
@@ -90,7 +90,10 @@ impl Inner {
         let facts = catalogue.as_ref().map(facts_of).unwrap_or_default();
         let catalogue = catalogue.map(catalogue_of).unwrap_or_default();
         let (session, transport) = (record.session, record.transport);
-        let memory = Memory { verdict, facts, transport, session, ended_at_probe: false };
+        // What the tools are now is asked where it decides whether they may be called.
+        let is_trusted = !record.spec.drift.refuses() && verdict.as_ref().is_some_and(|known| known.era == Era::Modern);
+        let catalogue = if is_trusted { catalogue } else { catalogue.stale(true) };
+        let memory = Memory { verdict, facts, transport, session, ..Memory::default() };
         let (has_approval, catalogue) = (approval.is_some(), compared(id, catalogue, approval));
         let mut spec = record.spec;
         spec.id = Some(id.clone());
@@ -109,8 +112,9 @@ fn facts_of(record: &CatalogueRecord) -> ServerFacts {
     }
 }
 
-/// The catalogue of a record, marked as the last one known.
+/// The catalogue of a record, marked as the last one known unless every list of it still holds.
 fn catalogue_of(record: CatalogueRecord) -> ServerCatalogue {
+    let facts = facts_of(&record);
     let mut catalogue = ServerCatalogue::default();
     let states = record.lists;
     if let Ok(page) = tools_page(&as_result(ListKind::Tools, &record.tools)) {
@@ -126,7 +130,16 @@ fn catalogue_of(record: CatalogueRecord) -> ServerCatalogue {
             catalogue.set_items(kind, Listing { items: page.items, state }, Vec::new());
         }
     }
-    catalogue.stale(true)
+    for (kind, expiry) in [
+        (ListKind::Tools, record.expiries.tools),
+        (ListKind::Prompts, record.expiries.prompts),
+        (ListKind::Resources, record.expiries.resources),
+        (ListKind::ResourceTemplates, record.expiries.resource_templates),
+    ] {
+        catalogue.set_expiry(kind, expiry);
+    }
+    let holds = catalogue.holds(Timestamp::now(), |kind| facts.offers(kind.capability()));
+    catalogue.stale(!holds)
 }
 
 /// The catalogue compared with what was approved. Where that cannot be read, nothing counts as approved, and nothing is

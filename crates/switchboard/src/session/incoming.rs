@@ -1,16 +1,17 @@
 //! What a server says unasked: pings are answered, progress restarts deadlines, change notices wake the connection's task,
 //! logs become events, and odd things are counted.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use super::listen::Subscriptions;
 use super::progress::Deadline;
 use crate::error::RpcError;
-use crate::event::{EventKind, EventLog};
+use crate::event::{EventKind, EventLog, LogBook, LogEntry, LogLevel};
 use crate::id::ServerId;
 use crate::status::{Warning, clean};
 use crate::transport::Receiver;
@@ -19,6 +20,8 @@ use crate::wire::{Json, Message, message};
 
 /// How many different odd things are told apart.
 const ODD_KINDS: usize = 20;
+/// How many updated resources may wait to be told.
+const UPDATED: usize = 10_000;
 
 /// The receiving side of one session.
 #[derive(Debug)]
@@ -30,13 +33,20 @@ pub(crate) struct Inbox {
     odd: Mutex<BTreeMap<String, u64>>,
     changed: AtomicU8,
     change: Notify,
+    /// Resources that were updated since somebody asked.
+    updated: Mutex<BTreeSet<Box<str>>>,
+    pub(super) subscriptions: Subscriptions,
+    logs: Arc<LogBook>,
 }
 
-/// The lists that a server announced as changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a server announced as changed: lists, and that some resource was updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Changed(u8);
 
 impl Changed {
+    /// Not a list: a resource that was subscribed to.
+    const UPDATES: u8 = 8;
+
     fn bit(kind: ListKind) -> u8 {
         match kind {
             ListKind::Tools => 1,
@@ -44,6 +54,11 @@ impl Changed {
             // Templates have no notice of their own: they change with the resources.
             ListKind::Resources | ListKind::ResourceTemplates => 4,
         }
+    }
+
+    /// That list, and what is announced together with it.
+    pub(crate) fn only(kind: ListKind) -> Self {
+        Self(Self::bit(kind))
     }
 
     /// Whether that list was announced.
@@ -54,6 +69,26 @@ impl Changed {
     /// The lists of both.
     pub(crate) fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// What is not in `other`.
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// The lists alone.
+    pub(crate) fn lists(self) -> Self {
+        Self(self.0 & Self::ALL.0)
+    }
+
+    /// Whether nothing is announced.
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether a resource was updated.
+    pub(crate) fn has_updates(self) -> bool {
+        self.0 & Self::UPDATES != 0
     }
 
     /// Every list.
@@ -69,7 +104,15 @@ impl Inbox {
             odd: Mutex::default(),
             changed: AtomicU8::new(0),
             change: Notify::new(),
+            updated: Mutex::default(),
+            subscriptions: Subscriptions::default(),
+            logs: Arc::default(),
         }
+    }
+
+    /// The same inbox, with the book in which the server's log entries are kept over all its lives.
+    pub(crate) fn logging_to(self, logs: Arc<LogBook>) -> Self {
+        Self { logs, ..self }
     }
 
     /// Lets progress reports with the token `id` put off `deadline`.
@@ -86,12 +129,51 @@ impl Inbox {
     /// Cancel safety: no notice is lost.
     pub(crate) async fn changed(&self) -> Changed {
         loop {
-            let bits = self.changed.swap(0, Ordering::AcqRel);
-            if bits != 0 {
-                return Changed(bits);
+            let changed = self.take();
+            if !changed.is_empty() {
+                return changed;
             }
             self.change.notified().await;
         }
+    }
+
+    /// Takes away what was announced since the last time.
+    pub(crate) fn take(&self) -> Changed {
+        Changed(self.changed.swap(0, Ordering::AcqRel))
+    }
+
+    /// Whether a notice has come that nobody has taken yet.
+    pub(crate) fn has_news(&self) -> bool {
+        self.changed.load(Ordering::Acquire) & Changed::ALL.0 != 0
+    }
+
+    /// Takes these lists for changed, as if the server had said so.
+    pub(crate) fn announce(&self, changed: Changed) {
+        self.changed.fetch_or(changed.0, Ordering::AcqRel);
+        self.change.notify_one();
+    }
+
+    /// Takes a resource for updated.
+    pub(crate) fn update(&self, uri: &str) {
+        {
+            let mut updated = self.updated();
+            if updated.len() == UPDATED && !updated.contains(uri) {
+                drop(updated);
+                self.odd("more resource updates than can be kept");
+                return;
+            }
+            updated.insert(uri.into());
+        }
+        self.announce(Changed(Changed::UPDATES));
+    }
+
+    /// Takes away the resources that were updated since the last time.
+    pub(crate) fn take_updated(&self) -> BTreeSet<Box<str>> {
+        std::mem::take(&mut *self.updated())
+    }
+
+    fn updated(&self) -> MutexGuard<'_, BTreeSet<Box<str>>> {
+        self.updated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The odd things seen so far.
@@ -126,23 +208,36 @@ impl Inbox {
                     deadline.report(params);
                 }
             }
-            "notifications/tools/list_changed" => self.announce(ListKind::Tools),
-            "notifications/prompts/list_changed" => self.announce(ListKind::Prompts),
-            "notifications/resources/list_changed" => self.announce(ListKind::Resources),
-            "notifications/message" => {
-                let level = params.and_then(|params| member(params, "level")).map(|level| level.to_value());
-                let logger = params.and_then(|params| member(params, "logger")).map(|logger| logger.to_value());
-                let payload = serde_json::json!({ "level": level, "logger": logger });
-                self.events.emit(EventKind::Log, Some(&self.server), payload);
+            "notifications/tools/list_changed" => self.announce(Changed::only(ListKind::Tools)),
+            "notifications/prompts/list_changed" => self.announce(Changed::only(ListKind::Prompts)),
+            "notifications/resources/list_changed" => self.announce(Changed::only(ListKind::Resources)),
+            "notifications/resources/updated" => {
+                match params.and_then(|params| member(params, "uri")?.read::<String>().ok()) {
+                    Some(uri) => self.update(&uri),
+                    None => self.odd("an update of a resource without its URI"),
+                }
             }
+            "notifications/subscriptions/acknowledged" => {
+                if let Some(params) = params {
+                    self.subscriptions.acknowledge(params);
+                }
+            }
+            "notifications/message" => self.log(params),
             _ => tracing::debug!(server = %self.server, method, "a notification was passed over"),
         }
     }
 
-    /// Notes that a list has changed, or may have.
-    pub(crate) fn announce(&self, kind: ListKind) {
-        self.changed.fetch_or(Changed::bit(kind), Ordering::AcqRel);
-        self.change.notify_one();
+    /// Keeps a log entry and tells of it; what it says is not part of the event.
+    fn log(&self, params: Option<&Json>) {
+        let part = |name: &str| member(params?, name);
+        let text = |name: &str| part(name)?.read::<String>().ok();
+        let (level, data) = (text("level").and_then(|level| level.parse::<LogLevel>().ok()), part("data"));
+        let entry = LogEntry::new(level, text("logger").as_deref(), data.as_ref());
+        let bytes = data.map_or(0, |data| data.as_bytes().len());
+        let payload = serde_json::json!({ "level": entry.level, "logger": entry.logger, "bytes": bytes });
+        if self.logs.note(entry) {
+            self.events.emit(EventKind::Log, Some(&self.server), payload);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod detect;
 pub(crate) mod incoming;
 pub(crate) mod lifecycle;
+pub(crate) mod listen;
 pub(crate) mod progress;
 pub(crate) mod request;
 
@@ -10,11 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use self::incoming::Inbox;
 use crate::error::RpcError;
+use crate::event::LogLevel;
 use crate::secret::Secret;
 use crate::spec::{Target, TransportKind};
 use crate::store::record::SessionRecord;
@@ -61,6 +64,12 @@ impl ServerFacts {
         let one = self.capabilities.as_ref().and_then(|all| member(all, capability));
         one.is_some_and(|one| !matches!(one.as_str(), "null" | "false"))
     }
+
+    /// Whether the server says of `capability` that it has `part`.
+    pub(crate) fn promises(&self, capability: &str, part: &str) -> bool {
+        let one = self.capabilities.as_ref().and_then(|all| member(&member(all, capability)?, part));
+        one.is_some_and(|one| one.as_str() == "true")
+    }
 }
 
 /// An open connection: a transport, and what was agreed on over it.
@@ -80,7 +89,7 @@ pub(crate) struct Session {
     /// How long the last quick question took, in microseconds; 0: none was answered yet.
     latency: AtomicU64,
     /// The inside of `_meta` that each request carries.
-    meta: String,
+    meta: ArcSwap<String>,
     /// Set when it is closed, which ends the requests under way.
     closed: CancellationToken,
 }
@@ -93,7 +102,7 @@ impl Session {
             Era::Legacy => String::new(),
         };
         let Link { transport, inbox, ids } = link;
-        let (latency, closed) = (AtomicU64::new(0), CancellationToken::new());
+        let (meta, latency, closed) = (ArcSwap::from_pointee(meta), AtomicU64::new(0), CancellationToken::new());
         Self { transport, facts, version, era, discover: None, is_trusted: false, inbox, ids, latency, meta, closed }
     }
 
@@ -122,6 +131,18 @@ impl Session {
     pub(crate) async fn close(&self) -> bool {
         self.closed.cancel();
         self.transport.close(self.dialect()).await
+    }
+
+    /// The inside of `_meta`, as it stands.
+    fn meta(&self) -> Arc<String> {
+        self.meta.load_full()
+    }
+
+    /// From now on asks for log entries of that level and above with each request, which is how modern servers are asked.
+    pub(crate) fn ask_for_logs(&self, level: LogLevel) {
+        if self.era == Era::Modern {
+            self.meta.rcu(|meta| meta::with_log_level(meta, level.as_str()));
+        }
     }
 
     pub(crate) fn dialect(&self) -> Dialect {

@@ -99,7 +99,7 @@ impl Session {
             inbox: &self.inbox,
             ids: &self.ids,
             dialect: self.dialect(),
-            meta: &self.meta,
+            meta: &self.meta(),
         };
         tokio::select! {
             biased;

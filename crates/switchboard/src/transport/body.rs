@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::time::Duration;
 
 use async_compression::tokio::bufread::{BrotliDecoder, DeflateDecoder, GzipDecoder, ZlibDecoder};
 use bytes::{Bytes, BytesMut};
@@ -10,12 +11,16 @@ use http::HeaderMap;
 use http_body_util::{BodyDataStream, BodyExt as _};
 use hyper::body::{Body as _, Incoming};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead};
+use tokio::time::Instant;
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use super::TransportError;
 
 /// The content codings that we offer.
 pub(super) const ACCEPTED_CODINGS: &str = "gzip, deflate, br";
+
+/// How long the beginning of a body may take to come, where only that is wanted.
+const HEAD_TIME: Duration = Duration::from_secs(2);
 
 /// An answer's body, decoded.
 pub(crate) enum Body {
@@ -102,13 +107,14 @@ impl Body {
         Err(TransportError::TooLarge { limit })
     }
 
-    /// The beginning of the body, up to `limit` bytes, as far as it can be read.
+    /// The beginning of the body, up to `limit` bytes, as far as it can be read in a short time.
     pub(super) async fn head(mut self, limit: usize) -> Bytes {
+        let until = Instant::now() + HEAD_TIME;
         let mut head = BytesMut::new();
         while head.len() < limit {
-            match self.next().await {
-                Ok(Some(piece)) => head.extend_from_slice(&piece[..piece.len().min(limit - head.len())]),
-                Ok(None) | Err(_) => break,
+            match tokio::time::timeout_at(until, self.next()).await {
+                Ok(Ok(Some(piece))) => head.extend_from_slice(&piece[..piece.len().min(limit - head.len())]),
+                _ => break,
             }
         }
         head.freeze()

@@ -85,7 +85,7 @@ impl SseTransport {
 
     pub(super) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
         let mut waiting = self.callers.enter(outgoing.id)?;
-        let mut posting = Box::pin(self.poster.post(outgoing.dialect, outgoing.body.clone()));
+        let mut posting = Box::pin(self.poster.post_request(&outgoing));
         tokio::select! {
             biased;
             answer = waiting.answer() => {
@@ -216,6 +216,16 @@ struct Poster {
 impl Poster {
     /// Posts a message; any success will do, as the answer comes on the stream. The future is independent of this.
     fn post(&self, dialect: Dialect, body: Bytes) -> impl Future<Output = Result<(), TransportError>> + Send + use<> {
+        self.post_with(self.headers(dialect), body)
+    }
+
+    fn post_request(&self, outgoing: &Outgoing<'_>) -> impl Future<Output = Result<(), TransportError>> + Send + use<> {
+        let mut headers = self.headers(outgoing.dialect);
+        outgoing.put_headers(&mut headers);
+        self.post_with(headers, outgoing.body.clone())
+    }
+
+    fn headers(&self, dialect: Dialect) -> HeaderMap {
         if let Dialect::Legacy(version) = dialect {
             self.version.get_or_init(|| version);
         }
@@ -223,6 +233,14 @@ impl Poster {
         if let Some(version) = self.version.get() {
             headers.insert(VERSION, HeaderValue::from_static(version));
         }
+        headers
+    }
+
+    fn post_with(
+        &self,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> impl Future<Output = Result<(), TransportError>> + Send + use<> {
         let (client, endpoint, tasks) = (self.client.clone(), self.endpoint.load_full(), self.tasks.clone());
         async move {
             let response = client.send(&endpoint, &Method::POST, || Ok(headers.clone()), body).await?;

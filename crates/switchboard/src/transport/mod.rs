@@ -1,7 +1,8 @@
 //! How messages get to a server and back: Streamable HTTP, HTTP+SSE, child processes, and pairs in this process.
 //!
 //! A transport carries one request and gives back its answer; everything else that the server says on the way goes to the
-//! [`Receiver`]. It knows no session, no era and no retry: those are decided above, by what the errors here say.
+//! [`Receiver`]. It sends nothing twice: whether to try again is decided above, by what the errors here say. Only an answer that
+//! a server has begun to stream is looked for where the stream goes on.
 
 mod body;
 mod callers;
@@ -61,6 +62,19 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) dialect: Dialect,
     /// The message.
     pub(crate) body: &'a Bytes,
+}
+
+impl Outgoing<'_> {
+    /// Puts the headers of this request alone in the place of those of the same names.
+    fn put_headers(&self, headers: &mut ::http::HeaderMap) {
+        let Some(given) = self.headers else { return };
+        for (name, _) in given.iter() {
+            headers.remove(name);
+        }
+        for (name, value) in given.iter() {
+            headers.append(name, value.clone());
+        }
+    }
 }
 
 /// The revision that a message is written in, as far as a transport must know.
@@ -209,7 +223,7 @@ impl SpawnError {
 }
 
 /// An HTTP answer that is no success.
-#[derive(Debug, Default, thiserror::Error)]
+#[derive(Debug, Default, Clone, thiserror::Error)]
 #[error("{}", self.text())]
 pub(crate) struct StatusError {
     /// The HTTP status code.

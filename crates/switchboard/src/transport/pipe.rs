@@ -22,8 +22,6 @@ use crate::wire::frame::LineParser;
 
 /// Messages that wait to be written.
 const OUTBOX: usize = 64;
-/// Requests that were given up and may still be answered.
-const GIVEN_UP: usize = 64;
 /// How much is read at once.
 const PIECE: usize = 64 << 10;
 /// How long a server that does not listen any more is listened to.
@@ -47,6 +45,8 @@ pub(crate) struct PipeTransport {
     callers: Arc<Callers>,
     broken: watch::Receiver<Option<Broken>>,
     child: Option<ChildProcess>,
+    /// Fails when all is written.
+    written: watch::Receiver<()>,
     _reader: OwnedTask,
     _writer: OwnedTask,
 }
@@ -96,13 +96,24 @@ impl PipeTransport {
             reading.callers.fail_all(reason.clone());
             broken_sender.send_replace(Some(reason));
         });
+        let (writing, written) = watch::channel(());
         let writer = OwnedTask::spawn(async move {
+            let _writing = writing;
             if write_all(writer, messages).await.is_err() {
                 // Nobody listens when the reader has found the end.
                 let _ = deaf_sender.send(());
             }
         });
-        Self { name, outbox: Mutex::new(Some(outbox)), callers, broken, child, _reader: reader, _writer: writer }
+        Self {
+            name,
+            outbox: Mutex::new(Some(outbox)),
+            callers,
+            broken,
+            child,
+            written,
+            _reader: reader,
+            _writer: writer,
+        }
     }
 
     pub(super) async fn request(&self, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
@@ -149,8 +160,10 @@ impl PipeTransport {
         // First, so that callers are told that we closed it rather than that the server ended.
         self.callers.fail_all(Broken::Closed);
         drop(self.outbox().take());
-        if let Some(child) = &self.child {
-            child.stop().await;
+        match &self.child {
+            Some(child) => child.stop().await,
+            // What is on its way gets there, if somebody reads it.
+            None => drop(tokio::time::timeout(LAST_WORDS, self.written.clone().changed()).await),
         }
     }
 

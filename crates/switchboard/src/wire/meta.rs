@@ -22,12 +22,23 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// The `_meta` key that ties a notification to its subscription.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
+/// The `_meta` key of the least severe log entries that a request asks for.
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
 /// The inside of the `_meta` object that each modern request carries, without braces.
 #[must_use]
 pub fn envelope(version: &str, client_info: &Json, capabilities: &Json) -> String {
     format!(
         "\"{PROTOCOL_VERSION}\":\"{version}\",\"{CLIENT_INFO}\":{client_info},\"{CLIENT_CAPABILITIES}\":{capabilities}"
     )
+}
+
+/// The inside of a `_meta` object with that log level as its last member, in place of one that stands there.
+#[must_use]
+pub fn with_log_level(members: &str, level: &str) -> String {
+    let name = format!(",\"{LOG_LEVEL}\":");
+    let rest = members.rfind(&name).map_or(members, |at| &members[..at]);
+    format!("{rest}{name}\"{level}\"")
 }
 
 /// A value as it may stand in a header: as it is, or in the base64 form when it could not be told apart or carried.

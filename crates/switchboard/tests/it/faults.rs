@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use switchboard::event::{Event, EventKind};
 use switchboard::manager::CallLimits;
@@ -182,8 +181,9 @@ async fn every_change_in_a_servers_life_is_an_event_and_none_holds_a_content() {
     manager.call(ToolCall::new(id(), "echo").arguments(arguments)).await.unwrap();
 
     server.stop().await;
-    let error = manager.call(ToolCall::new(id(), "echo")).await.unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::ConnectFailed | ErrorKind::ConnectionLost), "{error:?}");
+    let limits = CallLimits::new(None, Some(Duration::from_secs(1)));
+    let error = manager.call(ToolCall::new(id(), "echo").limits(limits)).await.unwrap_err();
+    assert_eq!(error.data().maybe_ran, Some(false), "{error:?}");
     server.start_again().await;
     let limits = CallLimits::new(Some(Duration::from_secs(30)), None);
     manager.call(ToolCall::new(id(), "echo").limits(limits)).await.unwrap();
@@ -221,9 +221,10 @@ async fn every_change_in_a_servers_life_is_an_event_and_none_holds_a_content() {
 
 #[tokio::test]
 async fn a_connection_that_broke_is_not_said_to_be_ready() {
-    let peer = Peer::both().tool("echo").tool("other");
+    let peer = Peer::both().tool("echo").announces_changes();
     let manager = manager().await;
-    ready(&manager, in_process(&peer).retry(Retry::attempts(1))).await;
+    ready(&manager, in_process(&peer)).await;
+    peer.wait_for_stream().await;
     let mut events = manager.events();
     peer.cut_streams();
     let seen = async {
@@ -248,5 +249,5 @@ async fn a_start_waits_for_nobody_and_says_who_is_missing() {
     first.register(over_http(&silent)).await.unwrap();
     first.shutdown(Duration::ZERO).await;
     let manager = builder().start().await.unwrap();
-    assert_eq!(manager.wait_settled(Duration::ZERO).now_or_never(), Some(vec![id()]), "it waits for nobody");
+    assert_eq!(manager.wait_settled(Duration::ZERO).await, [id()], "the start waited for nobody");
 }

@@ -1,6 +1,9 @@
 //! What these tests share: managers and clients, registrations of fake peers, and answers taken apart.
 
+use std::time::Duration;
+
 use serde_json::Value;
+use switchboard::event::{Event, EventKind, EventStream, Payload};
 use switchboard::spec::{InProcessTarget, Retry};
 use switchboard::wire::Json;
 use switchboard::{Added, CallResult, Client, Error, Manager, ServerId, ServerSpec};
@@ -89,4 +92,30 @@ pub(crate) async fn everywhere(peer: &Peer) -> Vec<(Option<HttpPeer>, Client)> {
         clients.push((Some(server), client));
     }
     clients
+}
+
+/// What belongs to an event, where that is a value.
+pub(crate) fn payload(event: &Event) -> Value {
+    match &event.payload {
+        Payload::Value(value) => value.clone(),
+        _ => Value::Null,
+    }
+}
+
+/// Waits for an event of that kind whose payload fits.
+pub(crate) async fn event(events: &mut EventStream, kind: EventKind, fits: impl Fn(&Value) -> bool) -> Value {
+    let found = async {
+        loop {
+            let event = events.next().await.expect("somebody makes events");
+            if event.kind == kind && fits(&payload(&event)) {
+                return payload(&event);
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), found).await.unwrap_or_else(|_| panic!("no {kind:?} came"))
+}
+
+/// Waits until changed lists have been read.
+pub(crate) async fn lists_read(events: &mut EventStream) {
+    event(events, EventKind::ListChanged, |payload| payload["state"] == "read").await;
 }

@@ -210,6 +210,28 @@ async fn b005_when_the_stream_ends_pending_calls_fail_at_once_and_the_next_one_w
 }
 
 #[tokio::test]
+async fn b005_a_stream_that_is_dead_without_an_end_is_found_out_and_replaced() {
+    let is_deaf = Arc::new(AtomicBool::new(false));
+    let deaf = is_deaf.clone();
+    let server = serve(&peer()).await.on_http(move |request| {
+        if request.method == Method::GET {
+            deaf.store(false, Ordering::SeqCst);
+        }
+        // It takes what is posted, and nothing comes of it.
+        deaf.load(Ordering::SeqCst).then(|| HttpReply::status(202))
+    });
+    let mut spec = with(TransportKind::Sse, auto(&server));
+    spec.timeouts.request = Duration::from_millis(200);
+    let client = client(spec).await;
+    is_deaf.store(true, Ordering::SeqCst);
+    let error = client.call("echo", None).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error:?}");
+    server.wait_for_nth("initialize", 2).await;
+    assert_eq!(echo(&client, "hi").await, r#"{"message":"hi"}"#);
+    assert_eq!(gets(&server), 2);
+}
+
+#[tokio::test]
 async fn b047_the_stream_outlives_the_time_limits_of_requests() {
     let server = serve(&peer().announces_changes()).await;
     let mut spec = with(TransportKind::Sse, auto(&server));
@@ -374,7 +396,11 @@ async fn headers_of_the_registration_go_on_every_request() {
     let spec = with(TransportKind::Sse, auto(&server)).header("x-key", "secret").unwrap();
     let client = client(spec).await;
     echo(&client, "hi").await;
+    let call = ToolCall::new("peer".parse().unwrap(), "echo").header("x-call", "one").unwrap();
+    client.call_with(call).await.unwrap();
     server.ask("ping", json!({})).await;
+    let with_call: Vec<_> = server.requests().into_iter().filter(|it| it.header("x-call") == Some("one")).collect();
+    assert!(with_call.len() == 1 && with_call[0].calls("tools/call"), "{with_call:?}");
     let requests = server.requests();
     assert!(requests.len() > 4 && requests.iter().all(|request| request.header("x-key") == Some("secret")));
     assert_eq!(requests[0].header("accept"), Some("text/event-stream"));

@@ -5,6 +5,8 @@ mod answers;
 #[cfg(test)]
 mod calls;
 #[cfg(test)]
+mod closing;
+#[cfg(test)]
 mod drift;
 #[cfg(test)]
 mod era;
@@ -15,13 +17,21 @@ mod fixture;
 #[cfg(test)]
 mod fleet;
 #[cfg(test)]
+mod heartbeat;
+#[cfg(test)]
+mod http_errors;
+#[cfg(test)]
 mod ids;
 #[cfg(test)]
 mod legacy_sse;
 #[cfg(test)]
+mod listen;
+#[cfg(test)]
 mod lists;
 #[cfg(test)]
 mod manager;
+#[cfg(test)]
+mod notices;
 #[cfg(test)]
 mod real;
 #[cfg(test)]
@@ -31,7 +41,11 @@ mod restore;
 #[cfg(test)]
 mod results;
 #[cfg(test)]
+mod resuming;
+#[cfg(test)]
 mod schemas;
+#[cfg(test)]
+mod sessions;
 #[cfg(test)]
 mod sse;
 #[cfg(test)]
@@ -55,3 +69,5 @@ mod stdio_streams;
 mod store;
 #[cfg(test)]
 mod storm;
+#[cfg(test)]
+mod streams;

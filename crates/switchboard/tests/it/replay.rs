@@ -192,14 +192,13 @@ async fn a_call_that_meets_a_closed_port_is_sent_when_the_server_is_back() {
     let client = client(over_http(&server)).await;
     let mut events = client.events();
     server.stop().await;
-    let call = tokio::spawn({
-        let client = client.clone();
-        async move { client.call("echo", None).await }
-    });
-    // The probe has found the server gone.
-    while events.next().await.unwrap().kind != EventKind::State {}
-    server.start_again().await;
-    assert_eq!(text(&call.await.unwrap().unwrap()), "hi");
+    let comes_back = async {
+        // The probe has found the server gone.
+        while events.next().await.unwrap().kind != EventKind::State {}
+        server.start_again().await;
+    };
+    let (result, ()) = tokio::join!(client.call("echo", None), comes_back);
+    assert_eq!(text(&result.unwrap()), "hi");
     assert_eq!(server.count("tools/call"), 1);
 }
 

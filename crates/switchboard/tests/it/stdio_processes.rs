@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use switchboard::{ErrorKind, Manager, ServerSpec, State, ToolCall};
 use switchboard_testing::process::{
-    Process, is_group_alive, wait_until, wait_until_gone, wait_until_group_gone, zombie_children,
+    Process, is_alive, is_group_alive, wait_until, wait_until_gone, wait_until_group_gone, zombie_children,
 };
 use switchboard_testing::stdio::{Script, ToolAnswer};
 
-use crate::stdio::{Pids, SOON, failed, manager, once, ready, scripted, shell, text_of, wait_for_state, whole};
+use crate::stdio::{Pids, SOON, failed, lines, manager, once, ready, scripted, shell, text_of, wait_for_state, whole};
 
 /// The stop ladder of a child, and some time for a busy machine: two waits of 2 s, and the kill.
 const LADDER: Duration = Duration::from_secs(12);
@@ -60,7 +60,7 @@ async fn a_polite_child_is_gone_without_any_signal() {
     )
     .await;
     manager.close(&id).await.unwrap();
-    assert_eq!(crate::stdio::lines(&file), ["end"]);
+    assert_eq!(lines(&file), ["end"]);
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn what_a_launcher_leaves_behind_has_the_same_time_to_end() {
     let id = ready(&manager, shell(script).env("FILE", file.to_str().unwrap())).await;
     std::fs::write(folder.path().join("end.closed"), "").unwrap();
     manager.close(&id).await.unwrap();
-    assert_eq!(crate::stdio::lines(&file), ["end"]);
+    assert_eq!(lines(&file), ["end"]);
 }
 
 /// Not a test by itself: the process that [`b103_servers_of_a_killed_manager_are_gone_soon`] kills.
@@ -229,6 +229,47 @@ async fn removing_a_stubborn_server_does_not_wait_for_it_but_ends_it() {
     assert!(manager.remove(&id).await.unwrap());
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     assert!(wait_until_gone(pids.started()[0], LADDER).await);
+}
+
+#[tokio::test]
+async fn closing_a_stubborn_server_returns_soon_and_the_next_process_starts_when_it_is_gone() {
+    let pids = Pids::new();
+    let manager = manager().await;
+    let script = Script::both().tool("echo", ToolAnswer::Echo).ignores_eof().ignores_terminate();
+    let id = ready(&manager, scripted(&script.writes_pids_to(&pids.file))).await;
+    let began = Instant::now();
+    manager.close(&id).await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert_eq!(manager.status(&id).unwrap().state, State::Closed);
+    manager.establish(&id).await.unwrap();
+    let started = pids.started();
+    assert_eq!(started.len(), 2);
+    assert!(!is_alive(started[0]), "two never run at a time");
+}
+
+#[tokio::test]
+async fn b051_a_server_that_never_answers_ping_is_not_started_again() {
+    let pids = Pids::new();
+    let heard = pids.file.with_extension("heard");
+    let script = Script::legacy().tool("echo", ToolAnswer::Echo).stalls_on("ping").writes_pids_to(&pids.file);
+    let mut spec = scripted(&script.records_to(&heard));
+    spec.timeouts.heartbeat = Duration::from_secs(1);
+    spec.timeouts.probe = Duration::from_millis(500);
+    let manager = manager().await;
+    let id = ready(&manager, spec).await;
+    let pings = || lines(&heard).iter().filter(|line| line.contains("\"ping\"")).count();
+    assert!(wait_until(SOON, || pings() >= 2).await, "{} pings", pings());
+    assert_eq!((manager.status(&id).unwrap().state, pids.started().len()), (State::Ready, 1));
+}
+
+#[tokio::test]
+async fn a_server_that_crashes_at_a_method_it_does_not_know_is_spoken_to_in_its_era_by_the_next_attempt() {
+    let pids = Pids::new();
+    let crash = format!("echo \"server $$\" >> '{}'; discover() {{ exit 3; }}", pids.file.display());
+    let manager = manager().await;
+    let id = ready(&manager, shell(&crash)).await;
+    assert_eq!(text_of(&manager, ToolCall::new(id, "echo")).await, "hello");
+    assert_eq!(pids.started().len(), 2);
 }
 
 #[tokio::test]

@@ -335,8 +335,13 @@ fn under_random_inputs_the_invariants_hold() {
     }
 }
 
+/// A phase, and the way to it.
+type Way = (&'static str, fn() -> Life);
+/// An input, of the present generation, and what it leads to from each phase.
+type Row = (&'static str, fn(u64) -> Input, [&'static str; 8]);
+
 /// The phases, each with the way that leads there.
-const PHASES: [(&str, fn() -> Life); 8] = [
+const PHASES: [Way; 8] = [
     ("closed", || Life::new(3)),
     ("dialing", || Life::after(&[Input::Connect { lists: true }])),
     ("waiting", || {
@@ -368,7 +373,7 @@ const PHASES: [(&str, fn() -> Life); 8] = [
 ];
 
 /// For each input, what it leads to from each of the [`PHASES`], in their order; `-` where it changes nothing.
-const TABLE: [(&str, fn(u64) -> Input, [&str; 8]); 19] = {
+const TABLE: [Row; 19] = {
     const DIAL: &str = "dialing sleep dial";
     const LIST: &str = "discovering list";
     const CLOSE: &str = "closed sleep hang-up";

@@ -12,7 +12,7 @@ use crate::error::{Error, Result, chain};
 use crate::session::progress::Deadline;
 use crate::session::request::RequestError;
 use crate::status::State;
-use crate::transport::{StatusError, Transport, TransportError};
+use crate::transport::{StatusError, TransportError};
 
 /// How often a request is sent again that never left, because there was no connection.
 const REFUSALS: u32 = 3;
@@ -150,15 +150,21 @@ impl<'a> Attempts<'a> {
     /// Tells the connection's task what makes it doubtful whether the server is there. A child process is doubted for
     /// nothing: its end is seen, and a slow answer says nothing of it.
     fn doubt(&self, live: &Live, error: &RequestError) {
-        let is_http = matches!(live.session.transport, Transport::Http(_));
-        let is_doubtful = matches!(
-            error,
-            RequestError::Transport(TransportError::Connect(_) | TransportError::Lost(_))
-                | RequestError::Timeout { .. }
-        );
-        if is_http && is_doubtful {
-            self.connection.doubt(live.generation, TransportError::Lost(chain(error).into()));
+        if live.session.transport.kind().is_none() {
+            return;
         }
+        let doubt = match error {
+            RequestError::Transport(TransportError::Connect(_) | TransportError::Lost(_))
+            | RequestError::Timeout { .. } => TransportError::Lost(chain(error).into()),
+            // A gateway speaks for the server, or the server does not know any more who we are.
+            RequestError::Transport(TransportError::Status(error))
+                if matches!(error.status, 400 | 401 | 404 | 410 | 500..=599) =>
+            {
+                TransportError::Status(error.clone())
+            }
+            _ => return,
+        };
+        self.connection.doubt(live.generation, doubt);
     }
 
     fn told(&self, error: RequestError) -> Error {

@@ -155,6 +155,10 @@ async fn known_tool(connection: &Connection, name: &str, deadline: &Deadline) ->
         let _ = timeout_at(deadline.due(), settled).await;
         catalogue = connection.catalogue();
     }
+    if !has_it(&catalogue) {
+        // It may be among what was announced and not read yet.
+        catalogue = connection.caught_up(deadline.left()).await;
+    }
     if has_it(&catalogue) {
         return Ok(catalogue);
     }

@@ -7,7 +7,7 @@ use super::{Document, Stored, read_all};
 use crate::id::ServerId;
 use crate::secret::Secret;
 use crate::spec::{ServerSpec, Target, TransportKind};
-use crate::status::{Failure, ListStates};
+use crate::status::{Failure, ListExpiries, ListStates};
 use crate::store::{Prefix, Result, Store};
 use crate::time::Timestamp;
 use crate::wire::Json;
@@ -115,6 +115,9 @@ pub struct CatalogueRecord {
     /// How each list stood.
     #[serde(default)]
     pub lists: ListStates,
+    /// Until when each list holds.
+    #[serde(default)]
+    pub expiries: ListExpiries,
     /// The server's instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
@@ -142,6 +145,7 @@ impl CatalogueRecord {
             capabilities: None,
             server_info: None,
             lists: ListStates::default(),
+            expiries: ListExpiries::default(),
             instructions: None,
             tools: Vec::new(),
             prompts: Vec::new(),

@@ -29,14 +29,7 @@ impl HttpTransport {
     /// The headers of a request.
     pub(super) fn headers(&self, outgoing: &Outgoing<'_>) -> Result<HeaderMap, TransportError> {
         let mut headers = self.dialect_headers(outgoing.dialect);
-        if let Some(given) = outgoing.headers {
-            for (name, _) in given.iter() {
-                headers.remove(name);
-            }
-            for (name, value) in given.iter() {
-                headers.append(name, value.clone());
-            }
-        }
+        outgoing.put_headers(&mut headers);
         if let Dialect::Modern(_) = outgoing.dialect {
             let value = |text: &str| {
                 HeaderValue::from_str(text)

@@ -117,3 +117,32 @@ fn retry_after(value: &HeaderValue) -> Option<Duration> {
     let date = httpdate::parse_http_date(text).ok()?;
     Some(date.duration_since(SystemTime::now()).unwrap_or_default().min(LONGEST_WAIT))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(text: &str) -> Option<Duration> {
+        retry_after(&HeaderValue::from_str(text).unwrap())
+    }
+
+    #[test]
+    fn a_wait_is_named_in_seconds_or_as_a_date() {
+        assert_eq!(wait("7"), Some(Duration::from_secs(7)));
+        assert_eq!(wait(" 0 "), Some(Duration::ZERO));
+        let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(100));
+        assert!((98..=100).contains(&wait(&date).unwrap().as_secs()), "{date}");
+        assert_eq!(wait("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO), "a date that is past means now");
+    }
+
+    #[test]
+    fn absurd_waits_are_cut_and_others_are_none() {
+        let later = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(1_000_000));
+        for text in ["3601", "999999999", "18446744073709551615", &later] {
+            assert_eq!(wait(text), Some(LONGEST_WAIT), "{text}");
+        }
+        for text in ["", "soon", "-1", "1.5", "99999999999999999999999", "7 s"] {
+            assert_eq!(wait(text), None, "{text}");
+        }
+    }
+}

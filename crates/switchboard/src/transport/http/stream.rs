@@ -52,6 +52,10 @@ impl HttpTransport {
             match stream.next(&*self.receiver).await {
                 Ok(Some(messages)) => messages.into_iter().for_each(|message| self.pass_on(dialect, message)),
                 Ok(None) => break Ok(()),
+                // The stream goes on behind it.
+                Err(TransportError::TooLarge { limit }) => {
+                    self.receiver.odd(&format!("an event that is larger than the limit of {limit} bytes"));
+                }
                 Err(error) => break Err(error),
             }
         };
