@@ -1,5 +1,6 @@
 //! Connects AI agents to many MCP (Model Context Protocol) servers and keeps those connections true.
 
+mod backoff;
 pub mod catalogue;
 mod client;
 mod connection;

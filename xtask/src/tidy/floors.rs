@@ -23,7 +23,7 @@ const fn floor(rooms: &'static [&'static str]) -> Floor {
 pub(super) const FLOORS: [Floor; 10] = [
     // Raw JSON lies below the wire: errors carry the server's own data as it came.
     Floor { rooms: &["id", "error", "secret", "time", "tasks", "wire::json"], neighbours: true },
-    Floor { rooms: &["spec", "status", "event"], neighbours: true },
+    Floor { rooms: &["spec", "status", "event", "backoff"], neighbours: true },
     floor(&["wire"]),
     floor(&["catalogue", "questions", "store"]),
     floor(&["transport"]),

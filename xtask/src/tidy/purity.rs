@@ -7,7 +7,7 @@ use crate::rust::Code;
 use crate::tree::{File, Tree};
 
 /// Files and folders of the library that only compute.
-const PURE: [&str; 4] = ["connection/state.rs", "auth/flow.rs", "catalogue/", "wire/"];
+const PURE: [&str; 5] = ["backoff.rs", "connection/state.rs", "auth/flow.rs", "catalogue/", "wire/"];
 
 /// Single words that pure code never has.
 const IMPURE_WORDS: [&str; 6] = ["async", "await", "tokio", "SystemTime", "Mutex", "RwLock"];

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::discovery::{Discovered, discover};
 use super::refresh::Refresh;
 use super::state::{Effect, Failure, Input, Machine, Phase};
-use super::{Command, Ending, Live, Memory, Shared, Wish, dial, freshness, liveness};
+use super::{Command, Ending, Live, Memory, Order, Shared, dial, freshness, liveness};
 use crate::catalogue::ServerCatalogue;
 use crate::error::{Error, ErrorKind};
 use crate::event::EventKind;
@@ -125,27 +125,27 @@ impl Actor {
     }
 
     fn asked(&mut self, command: Command) {
-        match command.wish {
-            Wish::Connect { lists, quiet } => {
+        match command.order {
+            Order::Connect { lists, quiet } => {
                 self.is_quiet = quiet;
                 self.step(Input::Connect { lists });
             }
-            Wish::Needed => {
+            Order::Needed => {
                 self.is_quiet = false;
                 self.step(Input::Needed);
             }
-            Wish::Discover => {
+            Order::Discover => {
                 (self.is_quiet, self.is_explicit) = (false, true);
                 self.step(Input::Discover);
             }
-            Wish::Refresh(lists) => self.refresh_now(lists),
-            Wish::Doubt(generation, error) => self.doubted(generation, *error),
-            Wish::Renew(generation) => {
+            Order::Refresh(lists) => self.refresh_now(lists),
+            Order::Doubt(generation, error) => self.doubted(generation, *error),
+            Order::Renew(generation) => {
                 let failure = Failure::SessionGone;
                 let error = Error::new(ErrorKind::ConnectionLost, "the server has ended the session");
                 self.failed(generation, Input::Lost { generation, failure }, error);
             }
-            Wish::Close => self.close(),
+            Order::Close => self.close(),
         }
         if let Some(begun) = command.begun {
             // Whoever asked may have gone.

@@ -1,13 +1,14 @@
-//! The one place that decides what a failure means: whether and when to try again, and what the world is told.
+//! The one place that decides what a failure means for the connection: whether it is doubted, whether and when to try again,
+//! and what the world is told. What it means for a request stands in `manager/call/attempts.rs`.
 
 use super::View;
 use super::state::Failure;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, chain};
 use crate::id::ServerId;
 use crate::session::detect::Tried;
 use crate::session::lifecycle::OpenError;
 use crate::session::request::RequestError;
-use crate::transport::TransportError;
+use crate::transport::{StatusError, TransportError};
 
 /// What a failed connect means for the next attempt.
 pub(super) fn of_open(error: &OpenError) -> Failure {
@@ -22,14 +23,34 @@ pub(super) fn of_open(error: &OpenError) -> Failure {
 
 /// What a request without an answer means for the connection.
 pub(super) fn of_request(error: &RequestError) -> Failure {
-    if error.needs_sign_in() {
-        Failure::SignIn
-    } else if matches!(error, RequestError::Transport(TransportError::SessionGone(_))) {
-        Failure::SessionGone
-    } else if error.is_transient() {
-        Failure::Transient { retry_after: error.retry_after() }
-    } else {
-        Failure::Permanent
+    match error {
+        RequestError::Transport(error) => of_transport(error),
+        RequestError::Timeout { .. } | RequestError::NoTurn { .. } => Failure::Transient { retry_after: None },
+        RequestError::Rpc(_) | RequestError::Refused(_) => Failure::Permanent,
+    }
+}
+
+/// What a transport that broke, or gave no answer, means for the next attempt.
+pub(super) fn of_transport(error: &TransportError) -> Failure {
+    match error {
+        TransportError::SessionGone(_) => Failure::SessionGone,
+        TransportError::Unsent(cause) => of_transport(cause),
+        TransportError::Status(error) => of_status(error),
+        TransportError::Spawn(error) if !error.may_pass() => Failure::Permanent,
+        TransportError::Closed | TransportError::NotMcp(_) | TransportError::TooLarge { .. } => Failure::Permanent,
+        TransportError::Connect(_)
+        | TransportError::Lost(_)
+        | TransportError::NoAnswer(_)
+        | TransportError::Spawn(_)
+        | TransportError::Exited(_) => Failure::Transient { retry_after: None },
+    }
+}
+
+fn of_status(error: &StatusError) -> Failure {
+    match error.status {
+        401 => Failure::SignIn,
+        408 | 425 | 429 | 500..=599 => Failure::Transient { retry_after: error.retry_after },
+        _ => Failure::Permanent,
     }
 }
 
@@ -41,17 +62,41 @@ pub(super) fn of_probe(error: &RequestError) -> Failure {
     }
 }
 
-/// What a broken transport means for the next attempt.
-pub(super) fn of_transport(error: &TransportError) -> Failure {
+/// Whether a probe that failed in this way leaves no doubt, so that asking again is no use.
+pub(super) fn is_plain(error: &RequestError) -> bool {
+    let RequestError::Transport(error) = error else { return false };
     match error {
-        TransportError::SessionGone(_) => Failure::SessionGone,
-        TransportError::Unsent(cause) => of_transport(cause),
-        TransportError::Status(error) if error.status == 401 => Failure::SignIn,
-        TransportError::Status(error) => Failure::Transient { retry_after: error.retry_after },
-        TransportError::Spawn(error) if !error.may_pass() => Failure::Permanent,
-        TransportError::Closed | TransportError::NotMcp(_) | TransportError::TooLarge { .. } => Failure::Permanent,
-        _ => Failure::Transient { retry_after: None },
+        TransportError::Connect(_)
+        | TransportError::SessionGone(_)
+        | TransportError::Unsent(_)
+        | TransportError::Exited(_)
+        | TransportError::Closed => true,
+        TransportError::Status(error) => error.status == 401,
+        _ => false,
     }
+}
+
+/// Whether the server has too much to do to answer, and says so: it is there.
+pub(super) fn is_busy(error: &RequestError) -> bool {
+    matches!(error, RequestError::Transport(TransportError::Status(error)) if matches!(error.status, 408 | 425 | 429))
+}
+
+/// What of a call that failed over HTTP makes it doubtful whether the server is there.
+pub(super) fn doubt(error: &RequestError) -> Option<TransportError> {
+    match error {
+        RequestError::Transport(TransportError::Connect(_) | TransportError::Lost(_))
+        | RequestError::Timeout { .. } => Some(TransportError::Lost(chain(error).into())),
+        // A gateway speaks for the server, or the server does not know us any more.
+        RequestError::Transport(TransportError::Status(error)) if error.status >= 500 || is_to_a_stranger(error) => {
+            Some(TransportError::Status(error.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a server says with this, to somebody whom it knew before, that it does not know him any more.
+pub(super) fn is_to_a_stranger(error: &StatusError) -> bool {
+    matches!(error.status, 400 | 401 | 404 | 410)
 }
 
 /// A failed connect as the world sees it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Command, Connection, Wish};
+use super::{Command, Connection, Order};
 use crate::catalogue::ServerCatalogue;
 use crate::session::Session;
 use crate::session::incoming::Changed;
@@ -22,7 +22,7 @@ impl Connection {
         }
         let lists = expired(&catalogue);
         if !self.shared.is_renewing.swap(true, Ordering::AcqRel) {
-            let command = Command { wish: Wish::Refresh(lists), begun: None };
+            let command = Command { order: Order::Refresh(lists), begun: None };
             if self.commands.try_send(command).is_err() {
                 self.shared.is_renewing.store(false, Ordering::Release);
             }
@@ -42,7 +42,7 @@ impl Connection {
             return catalogue;
         }
         let read = async {
-            self.wish(Wish::Refresh(lists)).await;
+            self.order(Order::Refresh(lists)).await;
             let mut progress = self.shared.progress.subscribe();
             let target = progress.borrow().announced;
             // The sender lives in `shared`, so the wait cannot fail.

@@ -10,9 +10,10 @@ use serde_json::json;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
-use super::Shared;
-use super::backoff::Ladder;
+use super::state::Failure;
 use super::wishes::Wishes;
+use super::{Shared, failure};
+use crate::backoff::Ladder;
 use crate::event::EventKind;
 use crate::session::Session;
 use crate::session::listen::Filter;
@@ -289,9 +290,7 @@ impl End {
             }
             Ok(Err(rpc)) => TransportError::Lost(rpc.to_string().into()),
             Err(TransportError::Closed) => return Self::Over,
-            Err(TransportError::Status(error)) if error.status == 401 => {
-                return Self::SignIn(TransportError::Status(error));
-            }
+            Err(error) if failure::of_transport(&error) == Failure::SignIn => return Self::SignIn(error),
             Err(error) if refuses_stream(&error) => return Self::Refused(error.to_string()),
             Err(error) => error,
         };

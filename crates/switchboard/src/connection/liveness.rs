@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::failure;
 use crate::session::Session;
 use crate::session::request::{Request, RequestError};
-use crate::transport::TransportError;
 use crate::wire::Era;
 use crate::wire::message::Params;
 use crate::wire::model::ListKind;
@@ -24,7 +24,7 @@ pub(super) async fn probe(session: &Session, limit: Duration) -> Result<(), Requ
         Era::Modern => "server/discover",
     };
     let Err(error) = ask(session, first, limit).await else { return Ok(()) };
-    if is_plain(&error) {
+    if failure::is_plain(&error) {
         return Err(error);
     }
     match ListKind::ALL.into_iter().find(|kind| session.facts.offers(kind.capability())) {
@@ -40,26 +40,7 @@ async fn ask(session: &Session, method: &str, limit: Duration) -> Result<(), Req
             session.took(began.elapsed());
             Ok(())
         }
-        // It has too much to do to answer, and says so.
-        Err(RequestError::Transport(TransportError::Status(error))) if matches!(error.status, 408 | 425 | 429) => {
-            Ok(())
-        }
+        Err(error) if failure::is_busy(&error) => Ok(()),
         Err(error) => Err(error),
-    }
-}
-
-/// Whether the failure leaves no doubt, so that asking again is no use.
-fn is_plain(error: &RequestError) -> bool {
-    match error {
-        RequestError::Transport(error) => match error {
-            TransportError::Connect(_)
-            | TransportError::SessionGone(_)
-            | TransportError::Unsent(_)
-            | TransportError::Exited(_)
-            | TransportError::Closed => true,
-            TransportError::Status(error) => error.status == 401,
-            _ => false,
-        },
-        _ => false,
     }
 }

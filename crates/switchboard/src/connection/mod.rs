@@ -4,7 +4,6 @@
 //! replaces. A call goes straight from the handle to the transport.
 
 mod actor;
-pub(crate) mod backoff;
 mod checks;
 mod dial;
 pub(crate) mod discovery;
@@ -14,13 +13,14 @@ mod freshness;
 mod listen;
 mod liveness;
 mod notices;
+mod permits;
 mod refresh;
 pub(crate) mod state;
 mod stream;
 pub(crate) mod wishes;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -29,16 +29,16 @@ use self::listen::Standing;
 use self::refresh::Progress;
 use self::wishes::Wishes;
 use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::catalogue::ServerCatalogue;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::event::{EventLog, LogBook};
 use crate::id::ServerId;
+use crate::session::era::Verdict;
 use crate::session::incoming::Changed;
-use crate::session::lifecycle::Verdict;
+use crate::session::request::RequestError;
 use crate::session::{Identity, ServerFacts, Session};
 use crate::spec::{ServerSpec, Target, TransportKind};
 use crate::status::{State, Warning};
@@ -148,12 +148,12 @@ pub(crate) struct Connection {
 /// What the task may be asked to do. It answers when it has begun, not when that has ended.
 #[derive(Debug)]
 struct Command {
-    wish: Wish,
+    order: Order,
     begun: Option<oneshot::Sender<()>>,
 }
 
 #[derive(Debug)]
-enum Wish {
+enum Order {
     /// Open it; `quiet`: nobody waits for it.
     Connect { lists: bool, quiet: bool },
     /// A call needs it.
@@ -257,14 +257,14 @@ impl Connection {
 
     /// Begins to open it, without anybody waiting for how that ends.
     pub(crate) async fn connect_quietly(&self) {
-        self.wish(Wish::Connect { lists: true, quiet: true }).await;
+        self.order(Order::Connect { lists: true, quiet: true }).await;
     }
 
     /// Opens it, with its lists or without, and waits for how that ends; joins what is under way.
     ///
     /// Cancel safety: dropping the future stops waiting; the connect goes on.
     pub(crate) async fn connect(&self, lists: bool) -> View {
-        self.wish(Wish::Connect { lists, quiet: false }).await;
+        self.order(Order::Connect { lists, quiet: false }).await;
         self.wait_for(|state| state.is_settled() || (!lists && matches!(state, State::Connected | State::Discovering)))
             .await
     }
@@ -273,7 +273,7 @@ impl Connection {
     ///
     /// Cancel safety: dropping the future stops waiting; the discovery goes on.
     pub(crate) async fn discover(&self) -> View {
-        self.wish(Wish::Discover).await;
+        self.order(Order::Discover).await;
         self.wait_for(State::is_settled).await
     }
 
@@ -282,7 +282,7 @@ impl Connection {
     /// Cancel safety: dropping the future stops waiting; the close goes on.
     pub(crate) async fn close(&self) {
         let closed = async {
-            self.wish(Wish::Close).await;
+            self.order(Order::Close).await;
             self.shared.ended().await;
         };
         if tokio::time::timeout(CLOSE_LIMIT, closed).await.is_err() {
@@ -306,7 +306,7 @@ impl Connection {
             self.looked_at();
             return Ok(live);
         }
-        self.wish(Wish::Needed).await;
+        self.order(Order::Needed).await;
         let opened = self.wait_for(|state| !matches!(state, State::Connecting));
         let _ = tokio::time::timeout(patience, opened).await;
         self.live().ok_or_else(|| failure::not_ready(&self.shared.id, &self.view()))
@@ -315,25 +315,6 @@ impl Connection {
     /// Whether that is still the open session.
     pub(crate) fn is_present(&self, live: &Live) -> bool {
         self.shared.live.load().as_ref().is_some_and(|now| now.generation == live.generation)
-    }
-
-    /// A place among the calls under way; waits for one in the order of asking.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Overloaded`] when too many wait already.
-    pub(crate) async fn permit(&self) -> Result<Permit<'_>> {
-        // Taken first, so that whoever closes the permits sees every call that got one.
-        let under_way = self.shared.calls.token();
-        if let Ok(permit) = self.shared.permits.try_acquire() {
-            return Ok(Permit { _place: permit, _under_way: under_way });
-        }
-        drop(under_way);
-        let _place = Place::take(&self.shared)?;
-        let permit = self.shared.permits.acquire().await.map_err(|_| {
-            let error = Error::new(ErrorKind::ServerClosed, "the server is being closed; the request was not sent");
-            error.with(|data| data.maybe_ran = Some(false))
-        })?;
-        Ok(Permit { _place: permit, _under_way: self.shared.calls.token() })
     }
 
     /// Keeps what was noticed when its tools were shaped for models, instead of what was noticed before.
@@ -356,32 +337,20 @@ impl Connection {
         warnings
     }
 
-    /// Lets no call begin any more; those that wait for their turn are told.
-    pub(crate) fn admit_none(&self) {
-        self.shared.permits.close();
-        self.shared.calls.close();
-    }
-
-    /// Waits until no call is under way; only after [`Connection::admit_none`].
-    pub(crate) async fn drained(&self) {
-        self.shared.calls.wait().await;
-    }
-
-    /// How many calls are under way.
-    pub(crate) fn under_way(&self) -> usize {
-        self.shared.calls.len()
-    }
-
     /// The compiled schemas of its tools.
     pub(crate) fn checks(&self) -> &Checks {
         &self.shared.checks
     }
 
-    /// Tells the task that a request failed so that it is doubtful whether the server is there. It is probed, and the
-    /// connection counts as lost, with this error, when it is not. Waits until the task knows, so that the state has
+    /// Tells the task of a request that failed, if that makes it doubtful whether the server is there. It is probed then, and
+    /// the connection counts as lost, with this error, when it is not. Waits until the task knows, so that the state has
     /// followed before the caller is told.
-    pub(crate) async fn doubt(&self, generation: u64, error: TransportError) {
-        self.wish(Wish::Doubt(generation, Box::new(error))).await;
+    pub(crate) async fn doubt(&self, live: &Live, error: &RequestError) {
+        // A child process is doubted for nothing: its end is seen, and a slow answer says nothing of it.
+        let is_remote = live.session.transport.kind().is_some();
+        if let Some(doubt) = failure::doubt(error).filter(|_| is_remote) {
+            self.order(Order::Doubt(live.generation, Box::new(doubt))).await;
+        }
     }
 
     /// The session after that of `generation`, which the server has ended: however many ask, one is opened. Waits for it
@@ -392,13 +361,13 @@ impl Connection {
     /// # Errors
     /// As [`Connection::session`].
     pub(crate) async fn renewed(&self, generation: u64, patience: Duration) -> Result<Arc<Live>> {
-        self.wish(Wish::Renew(generation)).await;
+        self.order(Order::Renew(generation)).await;
         self.session(patience).await
     }
 
-    async fn wish(&self, wish: Wish) {
+    async fn order(&self, order: Order) {
         let (begun, has_begun) = oneshot::channel();
-        if self.commands.send(Command { wish, begun: Some(begun) }).await.is_ok() {
+        if self.commands.send(Command { order, begun: Some(begun) }).await.is_ok() {
             let _ = has_begun.await;
         }
     }
@@ -410,12 +379,6 @@ impl Shared {
         // The sender lives in `self`, so the wait cannot fail.
         let _ = self.endings.subscribe().wait_for(|endings| *endings == 0).await;
     }
-}
-
-/// A place among the calls under way.
-pub(crate) struct Permit<'a> {
-    _place: SemaphorePermit<'a>,
-    _under_way: TaskTrackerToken,
 }
 
 /// An earlier life that is being ended; until it is dropped.
@@ -431,29 +394,5 @@ impl Ending {
 impl Drop for Ending {
     fn drop(&mut self) {
         self.0.send_modify(|endings| *endings -= 1);
-    }
-}
-
-/// A place in the queue for a permit.
-struct Place<'a>(&'a AtomicUsize);
-
-impl<'a> Place<'a> {
-    fn take(shared: &'a Shared) -> Result<Self> {
-        let limit = shared.spec.limits.waiting;
-        if shared.waiting.fetch_add(1, Ordering::AcqRel) >= limit {
-            shared.waiting.fetch_sub(1, Ordering::AcqRel);
-            let text = format!("{limit} calls wait for this server already");
-            return Err(Error::new(ErrorKind::Overloaded, text).of(&shared.id).with(|data| {
-                data.retry_after = Some(Duration::from_secs(1));
-                data.maybe_ran = Some(false);
-            }));
-        }
-        Ok(Self(&shared.waiting))
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }

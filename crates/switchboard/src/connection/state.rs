@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::backoff::Ladder;
+use crate::backoff::Ladder;
 use crate::spec::Retry;
 use crate::status::State;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::Shared;
-use super::backoff::Ladder;
+use super::{Shared, failure};
+use crate::backoff::Ladder;
 use crate::event::EventKind;
 use crate::session::Session;
 use crate::transport::{Cursor, HttpTransport, Transport, TransportError, refuses_stream};
@@ -50,10 +50,7 @@ pub(super) async fn keep_open(session: Arc<Session>, shared: Arc<Shared>) -> Res
         }
         let own = ladder.delay(failures, &mut random);
         let asked = error.as_ref().and_then(TransportError::retry_after);
-        let wait = match (stream.cursor.retry(), failures) {
-            (Some(retry), 1) => retry,
-            (retry, _) => own.max(retry.unwrap_or_default()),
-        };
+        let wait = stream.cursor.wait(failures, own);
         tokio::time::sleep(wait.max(asked.unwrap_or_default())).await;
     }
 }
@@ -99,7 +96,6 @@ impl Stream<'_> {
     }
 
     fn judge(&mut self, error: TransportError) -> Verdict {
-        let status = if let TransportError::Status(error) = &error { error.status } else { 0 };
         match &error {
             TransportError::SessionGone(_) => return Verdict::Over(Err(error)),
             // The server offered the stream before, so now it is the server that is gone, or the session.
@@ -107,8 +103,11 @@ impl Stream<'_> {
             _ if !refuses_stream(&error) => return Verdict::Again(error),
             _ => {}
         }
-        if self.opened > 0 && matches!(status, 400 | 401 | 404 | 410) {
-            if status == 400 && self.cursor.last_event_id().is_some() {
+        if let TransportError::Status(status) = &error
+            && self.opened > 0
+            && failure::is_to_a_stranger(status)
+        {
+            if status.status == 400 && self.cursor.last_event_id().is_some() {
                 // It may be the event that the server does not know any more.
                 self.cursor.forget_event_id();
                 return Verdict::Again(error);

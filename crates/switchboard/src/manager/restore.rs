@@ -14,7 +14,7 @@ use crate::connection::{Memory, Surroundings};
 use crate::error::{Error, ErrorKind, Result, chain};
 use crate::id::ServerId;
 use crate::session::ServerFacts;
-use crate::session::lifecycle::Verdict;
+use crate::session::era::Verdict;
 use crate::store::record::{ApprovalRecord, CatalogueRecord, Corrupt, ServerRecord, Stored, read_all, read_servers};
 use crate::store::{MemoryStore, Prefix, Store};
 use crate::tasks::Tasks;

@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 
 use futures_util::future::BoxFuture;
 
-use super::lifecycle::{OpenError, Opening, Verdict};
+use super::era::Verdict;
+use super::lifecycle::{OpenError, Opening};
 use super::request::RequestError;
 use super::{Link, Session};
 use crate::spec::{EraChoice, TransportKind};

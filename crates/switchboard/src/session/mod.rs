@@ -1,6 +1,7 @@
 //! One life of a connection: the handshake of either era, requests with their deadlines, and what the server says unasked.
 
 pub(crate) mod detect;
+pub(crate) mod era;
 pub(crate) mod incoming;
 pub(crate) mod lifecycle;
 pub(crate) mod listen;

@@ -189,27 +189,6 @@ async fn before<T>(deadline: &Deadline, future: impl Future<Output = T>) -> Opti
 }
 
 impl RequestError {
-    /// Whether the same request may succeed a little later, without anybody acting.
-    pub(crate) fn is_transient(&self) -> bool {
-        match self {
-            Self::Rpc(_) | Self::Refused(_) => false,
-            Self::Timeout { .. } | Self::NoTurn { .. } => true,
-            Self::Transport(error) => match error {
-                TransportError::Connect(_)
-                | TransportError::Lost(_)
-                | TransportError::Unsent(_)
-                | TransportError::Exited(_)
-                | TransportError::SessionGone(_) => true,
-                TransportError::Status(error) => matches!(error.status, 408 | 425 | 429 | 500..=599),
-                TransportError::NoAnswer(_) => true,
-                TransportError::NotMcp(_)
-                | TransportError::TooLarge { .. }
-                | TransportError::Spawn(_)
-                | TransportError::Closed => false,
-            },
-        }
-    }
-
     /// Whether the request may have been carried out although there is no result; `None` when the server answered it, or
     /// something else says so.
     pub(crate) fn maybe_ran(&self) -> Option<bool> {
@@ -219,19 +198,6 @@ impl RequestError {
             Self::NoTurn { .. } => Some(false),
             Self::Transport(error) => Some(maybe_ran(error)),
         }
-    }
-
-    /// How long the server asked us to wait.
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Transport(error) => error.retry_after(),
-            _ => None,
-        }
-    }
-
-    /// Whether a person must sign in first.
-    pub(crate) fn needs_sign_in(&self) -> bool {
-        matches!(self, Self::Transport(TransportError::Status(error)) if error.status == 401)
     }
 
     /// The error as the world sees it; `doing` says what was being done.

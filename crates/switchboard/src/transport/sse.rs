@@ -41,6 +41,15 @@ impl Cursor {
         self.last_event_id = None;
     }
 
+    /// How long to wait before attempt `attempt` in a row, counted from 1: before the first as the server asks, before later
+    /// ones no less than `own`, the wait of our own ladder.
+    pub(crate) fn wait(&self, attempt: u32, own: Duration) -> Duration {
+        match (self.retry, attempt) {
+            (Some(retry), 1) => retry,
+            (retry, _) => own.max(retry.unwrap_or_default()),
+        }
+    }
+
     /// How long the server wants us to wait before we come back.
     pub(crate) fn retry(&self) -> Option<Duration> {
         self.retry

@@ -13,7 +13,7 @@ use crate::connection::{Live, failure, notices};
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::session::Session;
-use crate::session::lifecycle::Verdict;
+use crate::session::era::Verdict;
 use crate::session::request::RequestError;
 use crate::tasks::OwnedTask;
 use crate::time::Timestamp;
@@ -222,8 +222,8 @@ impl Actor {
             Err(error) => {
                 let failure = failure::of_probe(&error);
                 // What made us ask says more than that there was no answer.
-                let outward = match (doubt, error.needs_sign_in()) {
-                    (Some(doubt), false) => failure::lost_error(doubt),
+                let outward = match doubt {
+                    Some(doubt) if failure != Failure::SignIn => failure::lost_error(doubt),
                     _ => error.outward("the server does not answer any more"),
                 };
                 self.failed(generation, Input::Lost { generation, failure }, outward);

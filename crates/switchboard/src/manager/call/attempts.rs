@@ -7,21 +7,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::backoff::Ladder;
 use crate::connection::{Connection, Live};
-use crate::error::{Error, Result, chain};
+use crate::error::{Error, Result};
 use crate::session::progress::Deadline;
 use crate::session::request::RequestError;
 use crate::status::State;
 use crate::transport::{StatusError, TransportError};
-
-/// How often a request is sent again that never left, because there was no connection.
-const REFUSALS: u32 = 3;
-/// The first wait after that, which gives the connection's task the time to find out what is wrong.
-const REFUSED: Duration = Duration::from_millis(100);
-/// The first wait for a server that has too much to do and does not say how long.
-const LIMITED: Duration = Duration::from_millis(500);
-/// The longest of such waits.
-const LONGEST: Duration = Duration::from_secs(5);
 
 /// One request's attempts.
 pub(super) struct Attempts<'a> {
@@ -72,7 +64,8 @@ impl Tries {
 
     fn refused(&mut self) -> Next {
         self.refusals += 1;
-        if self.refusals > REFUSALS { Next::Tell } else { Next::Again(doubled(REFUSED, self.refusals)) }
+        let ladder = Ladder::unsent();
+        if self.refusals > ladder.attempts { Next::Tell } else { Next::Again(ladder.step(self.refusals)) }
     }
 
     fn limited(&mut self, error: &StatusError, is_repeatable: bool) -> Next {
@@ -81,7 +74,7 @@ impl Tries {
         }
         self.limits += 1;
         // A server that asks for no wait at all is not to be hammered either.
-        let wait = doubled(LIMITED, self.limits);
+        let wait = Ladder::limited().step(self.limits);
         Next::Again(error.retry_after.unwrap_or_default().max(wait))
     }
 
@@ -89,13 +82,8 @@ impl Tries {
         if !is_repeatable || std::mem::replace(&mut self.has_repeated, true) {
             return Next::Tell;
         }
-        Next::Again(REFUSED)
+        Next::Again(Ladder::unsent().step(1))
     }
-}
-
-/// The wait before attempt `count`, counted from 1.
-fn doubled(first: Duration, count: u32) -> Duration {
-    first.saturating_mul(1 << (count - 1).min(16)).min(LONGEST)
 }
 
 impl<'a> Attempts<'a> {
@@ -113,7 +101,7 @@ impl<'a> Attempts<'a> {
         error: RequestError,
         is_repeatable: bool,
     ) -> Result<Arc<Live>> {
-        self.doubt(&live, &error).await;
+        self.connection.doubt(&live, &error).await;
         let generation = live.generation;
         drop(live);
         // What a person has closed is not opened again for a call that was under way.
@@ -145,26 +133,6 @@ impl<'a> Attempts<'a> {
             Err(_) if may_have_run => Err(self.told(error)),
             Err(error) => Err(self.after_all(error)),
         }
-    }
-
-    /// Tells the connection's task what makes it doubtful whether the server is there. A child process is doubted for
-    /// nothing: its end is seen, and a slow answer says nothing of it.
-    async fn doubt(&self, live: &Live, error: &RequestError) {
-        if live.session.transport.kind().is_none() {
-            return;
-        }
-        let doubt = match error {
-            RequestError::Transport(TransportError::Connect(_) | TransportError::Lost(_))
-            | RequestError::Timeout { .. } => TransportError::Lost(chain(error).into()),
-            // A gateway speaks for the server, or the server does not know any more who we are.
-            RequestError::Transport(TransportError::Status(error))
-                if matches!(error.status, 400 | 401 | 404 | 410 | 500..=599) =>
-            {
-                TransportError::Status(error.clone())
-            }
-            _ => return,
-        };
-        self.connection.doubt(live.generation, doubt).await;
     }
 
     fn told(&self, error: RequestError) -> Error {
@@ -249,8 +217,8 @@ mod tests {
 
     #[test]
     fn other_failures_are_told_at_once() {
-        let timeout = RequestError::Timeout { method: "m".into(), after: LIMITED, unmatched: 0 };
-        let no_turn = RequestError::NoTurn { method: "m".into(), after: LIMITED };
+        let timeout = RequestError::Timeout { method: "m".into(), after: Duration::ZERO, unmatched: 0 };
+        let no_turn = RequestError::NoTurn { method: "m".into(), after: Duration::ZERO };
         let closed = RequestError::Transport(TransportError::Closed);
         let rpc = RequestError::Rpc(crate::error::RpcError::new(404, "no", None));
         let statuses = [400, 401, 403, 404, 408, 500, 501].map(|code| status(code, Some(1)));
@@ -294,8 +262,8 @@ mod tests {
             (transport(TransportError::NotMcp("html".into())), true),
             (transport(TransportError::TooLarge { limit: 1 }), true),
             (transport(TransportError::Closed), true),
-            (RequestError::Timeout { method: "m".into(), after: LIMITED, unmatched: 0 }, true),
-            (RequestError::NoTurn { method: "m".into(), after: LIMITED }, false),
+            (RequestError::Timeout { method: "m".into(), after: Duration::ZERO, unmatched: 0 }, true),
+            (RequestError::NoTurn { method: "m".into(), after: Duration::ZERO }, false),
         ];
         let statuses = [(400, false), (401, false), (404, false), (408, true), (409, false), (429, false), (499, true)];
         let servers = [(500, true), (501, false), (502, true), (503, true), (504, true)];

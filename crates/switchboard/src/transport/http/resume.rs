@@ -9,14 +9,11 @@ use std::time::Duration;
 use super::HttpTransport;
 use super::answer::{is_answer, wrong_id};
 use super::status::refuses_stream;
+use crate::backoff::Ladder;
 use crate::transport::sse::{Cursor, EventStream};
 use crate::transport::{Answer, Dialect, Outgoing, TransportError};
 use crate::wire::Message;
 
-/// How many attempts in a row may bring nothing.
-const ATTEMPTS: u32 = 5;
-/// The wait before the first of them where the server asks for none; it doubles.
-const FIRST_WAIT: Duration = Duration::from_millis(250);
 /// How long a handshake is looked for, as there are others to try.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(3);
 
@@ -59,14 +56,13 @@ impl HttpTransport {
     /// the deadline of the request to say.
     async fn go_on(self: &Arc<Self>, reading: &mut Reading<'_>) -> Option<Result<Answer, TransportError>> {
         let dialect = reading.outgoing.dialect;
+        let (ladder, mut random) = (Ladder::resume(), fastrand::Rng::new());
+        // Attempts in a row that brought nothing.
         let mut failures = 0;
-        while failures < ATTEMPTS && reading.cursor.last_event_id().is_some() {
-            let own = FIRST_WAIT.saturating_mul(1 << failures).mul_f64(0.75 + fastrand::f64() / 2.0);
-            let wait = match (reading.cursor.retry(), failures) {
-                (Some(retry), 0) => retry,
-                (retry, _) => own.max(retry.unwrap_or_default()),
-            };
-            tokio::time::sleep(wait).await;
+        while failures < ladder.attempts && reading.cursor.last_event_id().is_some() {
+            let attempt = failures + 1;
+            let own = ladder.delay(attempt, &mut random);
+            tokio::time::sleep(reading.cursor.wait(attempt, own)).await;
             let events = reading.cursor.events();
             let is_end = match self.open_stream(dialect, &reading.cursor).await {
                 Ok(body) => {

@@ -1,4 +1,5 @@
-//! How long to wait before the next attempt. Pure: the randomness comes from a generator that the caller owns.
+//! How long to wait before the next attempt: all ladders, of connects, of streams and of requests. Pure: the randomness
+//! comes from a generator that the caller owns.
 
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ enum Jitter {
     Full,
     /// The wait, more or less by this part of it.
     Around(f64),
+    /// None: whoever waits has a server's wish to consider, and spreads what comes of it.
+    None,
 }
 
 impl Ladder {
@@ -51,6 +54,27 @@ impl Ladder {
         }
     }
 
+    /// The ladder of an answer whose event stream broke, and is looked for where it goes on.
+    pub(crate) fn resume() -> Self {
+        Self {
+            attempts: 5,
+            base: Duration::from_millis(250),
+            max: Duration::from_secs(30),
+            jitter: Jitter::Around(0.25),
+        }
+    }
+
+    /// The ladder of a request that never left, because there was no connection. Its first step gives the connection's task
+    /// the time to find out what is wrong.
+    pub(crate) fn unsent() -> Self {
+        Self { attempts: 3, base: Duration::from_millis(100), max: Duration::from_secs(5), jitter: Jitter::None }
+    }
+
+    /// The ladder of a request to a server that has too much to do. How often is for the request's deadline to say.
+    pub(crate) fn limited() -> Self {
+        Self { attempts: u32::MAX, base: Duration::from_millis(500), max: Duration::from_secs(5), jitter: Jitter::None }
+    }
+
     /// The same ladder with one attempt.
     pub(crate) fn once(self) -> Self {
         Self { attempts: 1, ..self }
@@ -58,12 +82,18 @@ impl Ladder {
 
     /// The wait after attempt `attempt`, counted from 1.
     pub(crate) fn delay(&self, attempt: u32, random: &mut fastrand::Rng) -> Duration {
-        let doublings = attempt.saturating_sub(1).min(31);
-        let wait = self.base.saturating_mul(1 << doublings).min(self.max);
+        let wait = self.step(attempt);
         match self.jitter {
             Jitter::Full => wait.mul_f64(random.f64()),
             Jitter::Around(part) => wait.mul_f64(1.0 - part + 2.0 * part * random.f64()),
+            Jitter::None => wait,
         }
+    }
+
+    /// The wait after attempt `attempt`, counted from 1, before it is spread.
+    pub(crate) fn step(&self, attempt: u32) -> Duration {
+        let doublings = attempt.saturating_sub(1).min(31);
+        self.base.saturating_mul(1 << doublings).min(self.max)
     }
 }
 
