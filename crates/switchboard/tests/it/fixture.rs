@@ -1,10 +1,12 @@
 //! What these tests share: managers and clients, registrations of fake peers, and answers taken apart.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use switchboard::event::{Event, EventKind, EventStream, Payload};
 use switchboard::spec::{InProcessTarget, Retry};
+use switchboard::store::MemoryStore;
 use switchboard::wire::Json;
 use switchboard::{Added, CallResult, Client, Error, Manager, ServerId, ServerSpec};
 use switchboard_testing::{AnswerWith, HttpPeer, HttpReply, Peer, memory};
@@ -15,6 +17,18 @@ pub(crate) fn json(text: &str) -> Json {
 
 pub(crate) async fn manager() -> Manager {
     Manager::builder("test", "1.0.0").start().await.unwrap()
+}
+
+/// A life of a manager over this store, which connects what it finds there.
+pub(crate) async fn life(store: &Arc<MemoryStore>) -> Manager {
+    Manager::builder("test", "1.0.0").shared_store(store.clone()).start().await.unwrap()
+}
+
+/// The next life, when all servers have settled.
+pub(crate) async fn next_life(store: &Arc<MemoryStore>) -> Manager {
+    let manager = life(store).await;
+    assert_eq!(manager.wait_settled(Duration::from_secs(20)).await, []);
+    manager
 }
 
 /// A registration of a peer in this process, whose connect is tried once.

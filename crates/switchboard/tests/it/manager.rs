@@ -7,28 +7,14 @@ use switchboard::manager::{CallLimits, Connected};
 use switchboard::spec::InProcessTarget;
 use switchboard::status::ListState;
 use switchboard::store::MemoryStore;
-use switchboard::wire::Json;
 use switchboard::{Added, Client, ErrorKind, Filter, Manager, Registered, ServerId, ServerSpec, State, ToolCall};
 use switchboard_testing::{HttpPeer, Peer, Reply, Tool, memory};
 
-fn json(text: &str) -> Json {
-    text.parse().unwrap()
-}
-
-async fn manager() -> Manager {
-    Manager::builder("test", "1.0.0").start().await.unwrap()
-}
+use crate::fixture::{json, manager, ready};
 
 fn in_process(name: &str, peer: &Peer) -> ServerSpec {
     let peer = peer.clone();
     ServerSpec::in_process(name, InProcessTarget::new(move || memory::serve(&peer))).unwrap()
-}
-
-async fn ready(manager: &Manager, spec: ServerSpec) -> ServerId {
-    match manager.add(spec).await.unwrap() {
-        Added::Ready { id } => id,
-        other => panic!("{other:?}"),
-    }
 }
 
 #[tokio::test]

@@ -9,10 +9,12 @@ use switchboard::event::{Event, EventKind, LogLevel};
 use switchboard::spec::DriftPolicy;
 use switchboard::status::ListState;
 use switchboard::store::MemoryStore;
-use switchboard::{Client, ErrorKind, Filter, Manager, State, ToolCall};
+use switchboard::{Client, ErrorKind, Filter, State, ToolCall};
 use switchboard_testing::{Gate, HttpPeer, Peer, Reply, Resource, Tool};
 
-use crate::fixture::{client, event, in_process, json as wire, lists_read, names, over_http, payload, ready};
+use crate::fixture::{
+    client, event, in_process, json as wire, life, lists_read, names, next_life, over_http, payload, ready,
+};
 
 const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
 
@@ -322,17 +324,6 @@ fn holding(list: u64, discover: u64) -> Peer {
                 json!({ "supportedVersions": ["2026-07-28"], "capabilities": capabilities, "ttlMs": discover }),
             )
         })
-}
-
-async fn life(store: &Arc<MemoryStore>) -> Manager {
-    Manager::builder("test", "1").shared_store(store.clone()).start().await.unwrap()
-}
-
-/// The next life of a manager, when all servers have settled.
-async fn next_life(store: &Arc<MemoryStore>) -> Manager {
-    let manager = life(store).await;
-    assert_eq!(manager.wait_settled(Duration::from_secs(20)).await, []);
-    manager
 }
 
 const HOUR: u64 = 3_600_000;

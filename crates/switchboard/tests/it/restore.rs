@@ -12,22 +12,10 @@ use switchboard::store::{Expect, MemoryStore, Prefix, Store};
 use switchboard::{Added, ErrorKind, Filter, Manager, ServerId, ServerSpec, State, ToolCall};
 use switchboard_testing::{Gate, HttpPeer, HttpReply, HttpRequest, Peer, Reply, Resource};
 
-use crate::fixture::{over_http, ready, text};
-
-/// A life of a manager over this store, which connects what it finds there.
-async fn life(store: &Arc<MemoryStore>) -> Manager {
-    Manager::builder("test", "1").shared_store(store.clone()).start().await.unwrap()
-}
+use crate::fixture::{life, next_life, over_http, ready, text};
 
 async fn end(manager: Manager) {
     manager.shutdown(Duration::from_secs(1)).await;
-}
-
-/// The next life, when all servers have settled.
-async fn settled(store: &Arc<MemoryStore>) -> Manager {
-    let manager = life(store).await;
-    assert_eq!(manager.wait_settled(Duration::from_secs(20)).await, []);
-    manager
 }
 
 fn peer_id() -> ServerId {
@@ -54,7 +42,7 @@ async fn b175_a_server_that_waits_for_a_sign_in_says_so_before_and_after_a_resta
     assert_eq!(first.status(&peer_id()).unwrap().state, State::Authenticating);
     end(first).await;
 
-    let second = settled(&store).await;
+    let second = next_life(&store).await;
     assert_eq!(second.status(&peer_id()).unwrap().state, State::Authenticating);
     assert!(asks_to_sign_in(&second.add(over_http(&server)).await.unwrap()));
     let status = second.status(&peer_id()).unwrap();
@@ -78,7 +66,7 @@ async fn b175_a_server_that_lets_us_in_after_the_restart_is_ready() {
     assert!(asks_to_sign_in(&first.add(over_http(&server)).await.unwrap()));
     end(first).await;
     is_open.store(true, Ordering::SeqCst);
-    let second = settled(&store).await;
+    let second = next_life(&store).await;
     let status = second.status(&peer_id()).unwrap();
     assert_eq!((status.state, status.error), (State::Ready, None));
     ready(&second, over_http(&server)).await;
@@ -148,7 +136,7 @@ async fn what_changed_overnight_takes_the_place_of_what_was_known() {
     ready(&first, over_http(&server)).await;
     end(first).await;
     server.replace_tools(["kept", "new"]);
-    let second = settled(&store).await;
+    let second = next_life(&store).await;
     assert_eq!(tool_names(&second), ["kept", "new"]);
     let error = second.call(ToolCall::new(peer_id(), "old")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnknownTool);
@@ -186,7 +174,7 @@ async fn the_order_of_servers_and_their_tools_is_kept() {
     end(first).await;
     let expected = ["m", "z", "a", "b", "y", "c", "k"];
     for _ in 0..2 {
-        let next = settled(&store).await;
+        let next = next_life(&store).await;
         let order: Vec<String> = next.servers().servers.into_iter().map(|(id, _)| id.to_string()).collect();
         assert_eq!(order, expected);
         let tools: Vec<String> = next.tools(&Filter::all()).into_iter().map(|entry| entry.server.to_string()).collect();
@@ -223,7 +211,7 @@ async fn a_record_that_cannot_be_read_is_a_failed_server_and_costs_nobody_else()
         end(first).await;
         damage(&store, ServerRecord::place, bytes).await;
 
-        let second = settled(&store).await;
+        let second = next_life(&store).await;
         let status = second.status(&peer_id()).unwrap();
         assert_eq!(status.state, State::Failed);
         assert!(status.error.as_deref().unwrap().contains("cannot be read"), "{:?}", status.error);
@@ -235,7 +223,7 @@ async fn a_record_that_cannot_be_read_is_a_failed_server_and_costs_nobody_else()
         assert!(second.remove(&peer_id()).await.unwrap());
         ready(&second, over_http(&server)).await;
         end(second).await;
-        let third = settled(&store).await;
+        let third = next_life(&store).await;
         assert_eq!(third.status(&peer_id()).unwrap().state, State::Ready);
         end(third).await;
     }
@@ -253,7 +241,7 @@ async fn a_catalogue_that_cannot_be_read_is_only_not_shown() {
         let offline = Manager::builder("test", "1").shared_store(store.clone()).start_offline().await.unwrap();
         assert_eq!(tool_names(&offline), Vec::<String>::new());
         end(offline).await;
-        let second = settled(&store).await;
+        let second = next_life(&store).await;
         assert_eq!(tool_names(&second), ["echo"]);
         end(second).await;
     }
@@ -268,7 +256,7 @@ async fn a_modern_server_is_not_asked_again_what_it_is() {
         ready(&first, over_http(&server)).await;
         end(first).await;
         for lives in 2..=4 {
-            let next = settled(&store).await;
+            let next = next_life(&store).await;
             let status = next.status(&peer_id()).unwrap();
             assert_eq!((status.state, status.instructions.as_deref()), (State::Ready, Some("be kind")));
             assert_eq!(status.protocol_version.as_deref(), Some("2026-07-28"));
@@ -287,7 +275,7 @@ async fn a_modern_server_whose_answer_no_longer_holds_is_asked_once_more() {
     let first = life(&store).await;
     ready(&first, over_http(&server)).await;
     end(first).await;
-    let second = settled(&store).await;
+    let second = next_life(&store).await;
     assert_eq!((server.count("server/discover"), server.count("initialize")), (2, 0));
     end(second).await;
 }
@@ -300,7 +288,7 @@ async fn a_legacy_server_goes_straight_to_the_handshake() {
     ready(&first, over_http(&server)).await;
     end(first).await;
     for lives in 2..=3 {
-        let next = settled(&store).await;
+        let next = next_life(&store).await;
         assert_eq!(next.status(&peer_id()).unwrap().state, State::Ready);
         assert_eq!((server.count("server/discover"), server.count("initialize")), (1, lives));
         end(next).await;
@@ -355,7 +343,7 @@ async fn a_server_that_changed_its_era_overnight_is_asked_anew_and_ends_ready() 
             ready(&first, over_http(&server)).await;
             end(first).await;
             has_turned.store(true, Ordering::SeqCst);
-            let second = settled(&store).await;
+            let second = next_life(&store).await;
             let status = second.status(&peer_id()).unwrap();
             assert_eq!(
                 (status.state, status.protocol_version.as_deref()),
@@ -368,7 +356,7 @@ async fn a_server_that_changed_its_era_overnight_is_asked_anew_and_ends_ready() 
             end(second).await;
 
             let asked = (server.count("server/discover"), server.count("initialize"));
-            let third = settled(&store).await;
+            let third = next_life(&store).await;
             let again = (server.count("server/discover"), server.count("initialize"));
             let expected = if from_modern { (asked.0, asked.1 + 1) } else { asked };
             assert_eq!(again, expected, "the new verdict is remembered: {number}");
@@ -406,7 +394,7 @@ async fn settings_survive_and_are_used() {
     let spec = over_http(&server).header("X-Key", "secret").unwrap().retry(Retry::attempts(7));
     ready(&first, spec.clone()).await;
     end(first).await;
-    let second = settled(&store).await;
+    let second = next_life(&store).await;
     assert_eq!(second.registrations()[0].1, spec);
     assert_eq!(server.requests_of("tools/list").pop().unwrap().header("x-key"), Some("secret"));
     assert!(!format!("{second:?} {:?}", second.servers()).contains("secret"));

@@ -13,18 +13,7 @@ use switchboard::store::{MemoryStore, Prefix, Store};
 use switchboard::{Filter, Manager, ServerId, State};
 use switchboard_testing::{HttpPeer, HttpReply, HttpRequest, Peer};
 
-use crate::fixture::{over_http, ready};
-
-async fn life(store: &Arc<MemoryStore>) -> Manager {
-    Manager::builder("test", "1").shared_store(store.clone()).start().await.unwrap()
-}
-
-/// The next life, when all servers have settled.
-async fn settled(store: &Arc<MemoryStore>) -> Manager {
-    let manager = life(store).await;
-    assert_eq!(manager.wait_settled(Duration::from_secs(20)).await, []);
-    manager
-}
+use crate::fixture::{life, next_life, over_http, ready};
 
 fn id() -> ServerId {
     "peer".parse().unwrap()
@@ -88,7 +77,7 @@ async fn a_session_that_a_killed_process_left_is_taken_up_without_a_handshake() 
     killed_life(&store, &server).await;
     let before = server.requests().len();
 
-    let second = settled(&store).await;
+    let second = next_life(&store).await;
     let status = second.status(&id()).unwrap();
     assert_eq!((status.state, status.stale), (State::Ready, false));
     assert_eq!(status.protocol_version.as_deref(), Some("2025-11-25"));
@@ -127,7 +116,7 @@ async fn b003_a_stored_session_that_the_server_does_not_know_is_replaced_at_once
     server.forget_sessions();
     server.replace_tools(["today"]);
 
-    let second = settled(&store).await;
+    let second = next_life(&store).await;
     assert_eq!(second.status(&id()).unwrap().state, State::Ready);
     assert_eq!((tools(&second), news(&second)), (vec!["today".to_owned()], vec!["replaced".to_owned()]));
     assert_eq!(server.count("initialize"), 2);
@@ -160,7 +149,7 @@ async fn b003_an_error_whose_code_happens_to_be_404_replaces_nothing() {
         let answer = json!({"jsonrpc": "2.0", "id": request.id(), "error": {"code": 404, "message": "no such tenant"}});
         request.calls("tools/list").then(|| HttpReply::json(&answer))
     });
-    let second = settled(&store).await;
+    let second = next_life(&store).await;
     let status = second.status(&id()).unwrap();
     assert_eq!(status.state, State::Ready);
     assert!(status.warnings.iter().any(|warning| warning.message.contains("no such tenant")), "{:?}", status.warnings);
@@ -189,7 +178,7 @@ async fn any_doubt_about_a_stored_session_replaces_it() {
             let is_old = of_session(request) == Some("session-1");
             (is_old && request.calls("tools/list")).then(|| answer(request.id()))
         });
-        let second = settled(&store).await;
+        let second = next_life(&store).await;
         assert_eq!(second.status(&id()).unwrap().state, State::Ready);
         assert_eq!((server.count("initialize"), news(&second)), (2, vec!["replaced".to_owned()]));
         until_stored(&store, Some("session-2")).await;
@@ -208,7 +197,7 @@ async fn a_server_that_changed_its_era_overnight_ends_ready() {
     let store = Arc::new(MemoryStore::new());
     killed_life(&store, &server).await;
     is_modern.store(true, Ordering::SeqCst);
-    let second = settled(&store).await;
+    let second = next_life(&store).await;
     let status = second.status(&id()).unwrap();
     assert_eq!((status.state, status.protocol_version.as_deref()), (State::Ready, Some("2026-07-28")));
     until_stored(&store, None).await;
@@ -221,7 +210,7 @@ async fn a_server_that_changed_its_version_overnight_ends_ready() {
     killed_life(&store, &server).await;
     server.forget_sessions();
     let _ = server.peer().clone().protocol_version("2025-06-18");
-    let second = settled(&store).await;
+    let second = next_life(&store).await;
     let status = second.status(&id()).unwrap();
     assert_eq!((status.state, status.protocol_version.as_deref()), (State::Ready, Some("2025-06-18")));
 }
@@ -241,7 +230,7 @@ async fn an_end_in_good_order_ends_the_session_and_forgets_it_when_the_server_ag
         let is_kept = matches!(status, 405 | 500);
         assert_eq!(stored(&store).await.is_some(), is_kept, "{status}");
         // The peer has forgotten the session, whatever it said.
-        let second = settled(&store).await;
+        let second = next_life(&store).await;
         assert_eq!(second.status(&id()).unwrap().state, State::Ready);
         assert_eq!(news(&second), if is_kept { vec!["replaced".to_owned()] } else { vec![] }, "{status}");
     }
@@ -255,7 +244,7 @@ async fn a_session_that_the_server_does_not_end_is_taken_up_by_the_next_start() 
     let first = life(&store).await;
     ready(&first, over_http(&server)).await;
     first.shutdown(Duration::from_secs(1)).await;
-    let second = settled(&store).await;
+    let second = next_life(&store).await;
     assert_eq!((news(&second), server.count("initialize")), (vec!["resumed".to_owned()], 1));
 }
 
@@ -294,7 +283,7 @@ async fn too_little_known_of_a_server_means_a_handshake() {
     killed_life(&store, &server).await;
     let key = CatalogueRecord::place(&instance()).key("peer");
     store.delete(&key, switchboard::store::Expect::Any).await.unwrap();
-    let second = settled(&store).await;
+    let second = next_life(&store).await;
     assert_eq!((second.status(&id()).unwrap().state, server.count("initialize")), (State::Ready, 2));
     assert_eq!(news(&second), Vec::<String>::new());
 }
