@@ -39,6 +39,7 @@ use crate::event::{EventLog, LogBook};
 use crate::id::ServerId;
 use crate::session::incoming::Changed;
 use crate::session::lifecycle::Verdict;
+use crate::session::request::RequestError;
 use crate::session::{Identity, ServerFacts, Session};
 use crate::spec::{ServerSpec, Target, TransportKind};
 use crate::status::{State, Warning};
@@ -382,6 +383,15 @@ impl Connection {
     /// followed before the caller is told.
     pub(crate) async fn doubt(&self, generation: u64, error: TransportError) {
         self.wish(Wish::Doubt(generation, Box::new(error))).await;
+    }
+
+    /// Whether the server refuses in that session what every server answers.
+    ///
+    /// Cancel safety: dropping the future changes nothing.
+    pub(crate) async fn refuses(&self, live: &Live) -> bool {
+        let outcome = liveness::probe(&live.session, self.shared.spec.timeouts.probe).await;
+        let Err(RequestError::Transport(error)) = outcome else { return false };
+        matches!(error, TransportError::Status(_) | TransportError::SessionGone(_))
     }
 
     /// The session after that of `generation`, which the server has ended: however many ask, one is opened. Waits for it

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
-use http::{HeaderMap, Method, Response};
+use http::{HeaderMap, Method, Response, StatusCode};
 use hyper::body::Incoming;
+use tokio::sync::{Semaphore, watch};
 
 pub(super) use self::client::Address;
 pub(crate) use self::client::HttpClient;
@@ -26,6 +27,7 @@ use self::status::ERROR_BODY;
 pub(crate) use self::status::refuses_stream;
 pub(super) use self::status::status_error;
 use super::body::{ACCEPTED_CODINGS, Body};
+use super::callers::Callers;
 use super::{Answer, Dialect, Outgoing, Receiver, TransportError};
 use crate::spec::HttpTarget;
 use crate::tasks::Tasks;
@@ -35,6 +37,11 @@ use crate::wire::Message;
 pub(super) const UNASKED_LIMIT: Duration = Duration::from_secs(10);
 /// How long the end of a session may take.
 pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+
+/// How many answers of ours may be on their way at once, and how many may wait for that. A server that asks for more than
+/// it takes answers to is not answered.
+const REPLIES: usize = 16;
+const WAITING_REPLIES: usize = 1024;
 
 /// One server over Streamable HTTP, in one life of its connection.
 pub(crate) struct HttpTransport {
@@ -49,6 +56,12 @@ pub(crate) struct HttpTransport {
     /// The limit of one message, in bytes.
     limit: usize,
     receiver: Arc<dyn Receiver>,
+    /// Callers whose answers may come on the standalone stream.
+    callers: Callers,
+    /// Whether that stream is open.
+    is_listening: watch::Sender<bool>,
+    reply_places: Arc<Semaphore>,
+    replies: Semaphore,
     tasks: Tasks,
 }
 
@@ -74,7 +87,20 @@ impl HttpTransport {
         base.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         base.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_CODINGS));
         let (session, gone) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { client, address, base, session, gone, limit, receiver, tasks: Tasks::new() })
+        Ok(Self {
+            client,
+            address,
+            base,
+            session,
+            gone,
+            limit,
+            receiver,
+            callers: Callers::default(),
+            is_listening: watch::Sender::new(false),
+            reply_places: Arc::new(Semaphore::new(WAITING_REPLIES)),
+            replies: Semaphore::new(REPLIES),
+            tasks: Tasks::new(),
+        })
     }
 
     /// Goes on in the session with this id, unless there is one already.
@@ -89,17 +115,44 @@ impl HttpTransport {
         self.session.get().filter(|_| self.gone.get().is_none())
     }
 
+    /// Sends a request. Its answer comes with the exchange; some servers accept the request with 202 and send the answer on
+    /// the standalone stream, where one is open.
     pub(crate) async fn request(self: &Arc<Self>, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
+        if !*self.is_listening.borrow() {
+            let response = self.post(outgoing).await?;
+            return self.read_answer(outgoing, response).await;
+        }
+        let mut elsewhere = self.callers.enter(outgoing.id)?;
+        let exchange = async {
+            let response = self.post(outgoing).await?;
+            if response.status() != StatusCode::ACCEPTED {
+                return self.read_answer(outgoing, response).await;
+            }
+            self.tasks.spawn(drain(response));
+            // The sender lives in `self`, so the wait cannot fail.
+            let _ = self.is_listening.subscribe().wait_for(|is_listening| !is_listening).await;
+            Err(TransportError::NoAnswer("the HTTP exchange"))
+        };
+        tokio::select! {
+            biased;
+            answer = elsewhere.answer() => answer,
+            outcome = exchange => outcome,
+        }
+    }
+
+    async fn post(self: &Arc<Self>, outgoing: Outgoing<'_>) -> Result<Response<Incoming>, TransportError> {
         self.in_session(outgoing.dialect)?;
         let response =
             self.client.send(&self.address, &Method::POST, || self.headers(&outgoing), outgoing.body.clone()).await?;
         if outgoing.method == "initialize"
             && response.status().is_success()
             && let Some(id) = response.headers().get(SESSION_ID)
+            // Some servers without sessions send the header nevertheless.
+            && !id.is_empty()
         {
             self.resume(id.as_bytes());
         }
-        self.read_answer(outgoing, response).await
+        Ok(response)
     }
 
     pub(crate) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {
@@ -156,14 +209,25 @@ impl HttpTransport {
         if self.in_session(dialect).is_err() {
             return;
         }
+        let Ok(place) = self.reply_places.clone().try_acquire_owned() else {
+            self.receiver.odd("more requests than it takes answers to");
+            return;
+        };
         let this = self.clone();
         self.tasks.spawn(async move {
-            let sent = this.client.send(&this.address, &Method::POST, || Ok(this.dialect_headers(dialect)), reply);
+            let sent = async {
+                // The semaphore is never closed.
+                let _turn = this.replies.acquire().await;
+                let headers = || Ok(this.dialect_headers(dialect));
+                drain(this.client.send(&this.address, &Method::POST, headers, reply).await?).await;
+                Ok::<_, TransportError>(())
+            };
             match tokio::time::timeout(UNASKED_LIMIT, sent).await {
-                Ok(Ok(response)) => drain(response).await,
+                Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "an answer of ours was not delivered"),
                 Err(_) => tracing::debug!("an answer of ours was not taken in time"),
             }
+            drop(place);
         });
     }
 }

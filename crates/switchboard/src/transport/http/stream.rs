@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
+use tokio::sync::watch;
 
 use super::HttpTransport;
 use super::status::status_error;
 use crate::transport::body::{Body, media_type};
 use crate::transport::sse::{Cursor, EventStream};
 use crate::transport::{Dialect, TransportError};
+use crate::wire::Message;
 
 /// How long a server may take to begin a stream. What it takes to say something on it is its own affair.
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
@@ -48,9 +50,10 @@ impl HttpTransport {
         cursor: &mut Cursor,
     ) -> Result<(), TransportError> {
         let mut stream = EventStream::resumed(body, self.limit, std::mem::take(cursor));
+        let _listening = Listening::begin(&self.is_listening);
         let outcome = loop {
             match stream.next(&*self.receiver).await {
-                Ok(Some(messages)) => messages.into_iter().for_each(|message| self.pass_on(dialect, message)),
+                Ok(Some(messages)) => messages.into_iter().for_each(|message| self.heard(dialect, message)),
                 Ok(None) => break Ok(()),
                 // The stream goes on behind it.
                 Err(TransportError::TooLarge { limit }) => {
@@ -61,5 +64,33 @@ impl HttpTransport {
         };
         *cursor = stream.into_cursor();
         outcome
+    }
+
+    /// Takes in what came on the standalone stream.
+    fn heard(self: &Arc<Self>, dialect: Dialect, message: Message) {
+        match message {
+            Message::Response { id: id @ Some(_), outcome } => {
+                if !self.callers.answer(id, outcome) {
+                    self.receiver.odd("an unmatched reply");
+                }
+            }
+            message => self.pass_on(dialect, message),
+        }
+    }
+}
+
+/// The standalone stream is open, until this is dropped.
+struct Listening<'a>(&'a watch::Sender<bool>);
+
+impl<'a> Listening<'a> {
+    fn begin(is_listening: &'a watch::Sender<bool>) -> Self {
+        is_listening.send_replace(true);
+        Self(is_listening)
+    }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
     }
 }
