@@ -218,6 +218,9 @@ pub(crate) struct AddConnection {
     /// The time for reading all lists [default: 30000]
     #[arg(long, value_name = "N")]
     pub(crate) discovery_timeout_ms: Option<u64>,
+    /// Ask the server whether it is there, this long after it answered last; 0 asks only when something is odd [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) heartbeat_ms: Option<u64>,
     /// The largest message [default: 16777216]
     #[arg(long, value_name = "BYTES")]
     pub(crate) max_message: Option<u64>,

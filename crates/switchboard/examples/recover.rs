@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use serde_json::json;
 use switchboard::event::EventKind;
+use switchboard::manager::CallLimits;
 use switchboard::{Added, Manager, ServerId, ServerSpec, State, ToolCall};
 use switchboard_testing::{HttpPeer, Peer};
 
@@ -52,7 +53,7 @@ async fn returns(lane: usize, count: usize) -> Result<Vec<Duration>, Failure> {
         server.forget_sessions();
         server.stop().await;
         // A call that fails is how the loss is noticed at once.
-        let _ = manager.call(ToolCall::new(id.clone(), "echo")).await;
+        call(&manager, &id).await;
         until(&manager, &id, |state| state != State::Ready).await?;
         tokio::time::sleep(Duration::from_millis(random.u64(..AWAY))).await;
         server.start_again().await;
@@ -68,14 +69,15 @@ async fn dials(length: Duration, is_called: bool) -> Result<usize, Failure> {
     let (manager, server, id) = begin().await?;
     let mut events = manager.events();
     server.stop().await;
-    let _ = manager.call(ToolCall::new(id.clone(), "echo")).await;
-    let call = async {
-        while is_called {
-            // It fails; how soon does not matter.
-            let _ = manager.call(ToolCall::new(id.clone(), "echo")).await;
+    call(&manager, &id).await;
+    let calling = async {
+        if !is_called {
+            return std::future::pending().await;
+        }
+        loop {
+            call(&manager, &id).await;
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        std::future::pending::<()>().await;
     };
     let mut dials = 0;
     let count = async {
@@ -84,11 +86,17 @@ async fn dials(length: Duration, is_called: bool) -> Result<usize, Failure> {
         }
     };
     tokio::select! {
-        () = call => {}
+        () = calling => {}
         () = count => {}
         () = tokio::time::sleep(length) => {}
     }
     Ok(dials)
+}
+
+/// A call that fails soon, as the server is not there.
+async fn call(manager: &Manager, id: &ServerId) {
+    const SOON: Option<Duration> = Some(Duration::from_millis(200));
+    let _ = manager.call(ToolCall::new(id.clone(), "echo").limits(CallLimits::new(SOON, SOON))).await;
 }
 
 /// A legacy server, ready in a manager.

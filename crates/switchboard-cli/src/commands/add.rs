@@ -116,6 +116,7 @@ fn connection(typed: &AddConnection, document: &mut Map<String, Value>) -> Resul
         ("requestMs", typed.timeout_ms),
         ("maxRequestMs", typed.max_timeout_ms),
         ("discoveryMs", typed.discovery_timeout_ms),
+        ("heartbeatMs", typed.heartbeat_ms),
     ]);
     let limits =
         group(&[("messageBytes", typed.max_message), ("inFlight", typed.in_flight), ("waiting", typed.waiting)]);

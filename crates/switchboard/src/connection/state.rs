@@ -11,8 +11,8 @@ use crate::status::State;
 
 /// How long a connection must hold before its loss counts as the first again.
 const PROVEN: Duration = Duration::from_secs(5);
-/// How soon after a failure a call may have a failed server dialled again: so long after the first, up to three times that
-/// after later ones.
+/// How soon after a failed attempt a call may have the server dialled again, whatever else is waited for: so long on the
+/// way back, and up to three times that for one that has failed again and again.
 const WAKE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Where a connection stands. Named for what it waits for.
@@ -26,6 +26,8 @@ pub(crate) enum Phase {
     Waiting {
         /// That moment.
         until: Instant,
+        /// The moment from which on a call need not wait any longer.
+        earliest: Instant,
     },
     /// Somebody to ask for the lists.
     Connected,
@@ -229,7 +231,7 @@ impl Machine {
     /// When the next attempt is due by itself.
     pub(crate) fn next_attempt(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Waiting { until } | Phase::Failed { until, .. } => Some(until),
+            Phase::Waiting { until, .. } | Phase::Failed { until, .. } => Some(until),
             _ => None,
         }
     }
@@ -284,6 +286,7 @@ impl Machine {
         self.lists = true;
         match self.phase {
             Phase::Closed => self.dial(Climb::Connect, 1),
+            Phase::Waiting { earliest, .. } if now >= earliest => self.dial(self.climb, self.attempt + 1),
             Phase::Failed { since, .. } if now >= since + WAKE_PAUSE * self.rounds.clamp(1, 3) => {
                 self.dial(Climb::Revive, 1)
             }
@@ -320,7 +323,7 @@ impl Machine {
 
     fn due(&mut self, now: Instant) -> Vec<Effect> {
         match self.phase {
-            Phase::Waiting { until } if now >= until => self.dial(self.climb, self.attempt + 1),
+            Phase::Waiting { until, .. } if now >= until => self.dial(self.climb, self.attempt + 1),
             Phase::Failed { until, .. } if now >= until => self.dial(Climb::Revive, 1),
             _ if self.is_open() && self.beat.is_some_and(|beat| now >= beat) => self.probe(),
             // The moment of an earlier wait.
@@ -427,8 +430,9 @@ impl Machine {
             }
             Failure::Transient { retry_after } if self.attempt < ladder.attempts => {
                 let wait = ladder.delay(self.attempt.max(1), &mut self.random);
-                let until = now + wait.max(retry_after.unwrap_or_default());
-                self.phase = Phase::Waiting { until };
+                let asked = retry_after.unwrap_or_default();
+                let until = now + wait.max(asked);
+                self.phase = Phase::Waiting { until, earliest: until.min(now + WAKE_PAUSE.max(asked)) };
                 vec![Effect::WakeAt(until)]
             }
             Failure::Transient { .. } | Failure::Permanent | Failure::SessionGone => {

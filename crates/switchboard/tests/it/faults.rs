@@ -251,3 +251,13 @@ async fn a_start_waits_for_nobody_and_says_who_is_missing() {
     let manager = builder().start().await.unwrap();
     assert_eq!(manager.wait_settled(Duration::ZERO).await, [id()], "the start waited for nobody");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_before_the_tools_are_known_is_not_told_that_there_is_none() {
+    let peer = Peer::both().tool("echo").on("tools/list", |_, _| Reply::stall());
+    let manager = manager().await;
+    let (_, id) = manager.register(in_process(&peer)).await.unwrap();
+    let limits = CallLimits::new(None, Some(Duration::from_millis(200)));
+    let error = manager.call(ToolCall::new(id, "echo").limits(limits)).await.unwrap_err();
+    assert_eq!((error.kind(), error.data().maybe_ran), (ErrorKind::NotReady, Some(false)), "{error}");
+}

@@ -165,6 +165,26 @@ fn a_call_wakes_a_failed_server_but_not_in_a_storm() {
 }
 
 #[test]
+fn a_call_shortens_a_long_wait_but_not_what_the_server_asked_for() {
+    let mut life = Life::ready();
+    for _ in 0..4 {
+        life.lost();
+        life.due();
+        life.opened();
+    }
+    life.lost();
+    life.now += Duration::from_millis(999);
+    assert_eq!(life.step(Input::Needed), []);
+    life.now += Duration::from_millis(1);
+    assert!(matches!(life.step(Input::Needed)[..], [Effect::Sleep, Effect::Dial(_)]));
+
+    let mut life = Life::after(&[Input::Connect { lists: true }]);
+    life.not_opened(Failure::Transient { retry_after: Some(Duration::from_secs(90)) });
+    life.now += Duration::from_secs(89);
+    assert_eq!(life.step(Input::Needed), []);
+}
+
+#[test]
 fn a_loss_begins_the_way_back_and_its_end_is_failure() {
     let mut life = Life::ready();
     life.now += Duration::from_secs(6);
@@ -386,7 +406,7 @@ const TABLE: [Row; 19] = {
         //                closed dialing waiting connected discovering ready sign-in failed
         ("connect", |_| Input::Connect { lists: false }, [DIAL, "-", DIAL, "-", "-", "-", DIAL, DIAL]),
         ("connect with lists", |_| Input::Connect { lists: true }, [DIAL, "-", DIAL, LIST, "-", "-", DIAL, DIAL]),
-        ("needed", |_| Input::Needed, [DIAL, "-", "-", LIST, "-", "-", "-", DIAL]),
+        ("needed", |_| Input::Needed, [DIAL, "-", DIAL, LIST, "-", "-", "-", DIAL]),
         ("discover", |_| Input::Discover, [DIAL, "-", DIAL, LIST, "discovering-again", LIST, DIAL, DIAL]),
         ("close", |_| Input::Close, ["-", CLOSE, CLOSE, CLOSE, CLOSE, CLOSE, CLOSE, CLOSE]),
         ("opened", |generation| Input::Opened { generation }, ["-", LIST, "-", "-", "-", "-", "-", "-"]),

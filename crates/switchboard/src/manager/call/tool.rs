@@ -162,6 +162,10 @@ async fn known_tool(connection: &Connection, name: &str, deadline: &Deadline) ->
     if has_it(&catalogue) {
         return Ok(catalogue);
     }
+    if catalogue.is_stale() || catalogue.states().tools == ListState::Pending {
+        // What was known last does not say what it has now.
+        return Err(lists_unread(connection));
+    }
     let near = nearest(name, catalogue.tools().iter().map(Tool::name));
     let text = format!("has no tool `{}`", name.escape_debug());
     Err(Error::new(ErrorKind::UnknownTool, text).of(connection.id()).with(|data| data.nearest = near))
@@ -183,14 +187,21 @@ async fn approved_tool(
         catalogue
     };
     if catalogue.is_stale() {
-        let text = "its tools could not be compared with the approved ones in time";
-        let state = connection.state().as_str();
-        return Err(Error::new(ErrorKind::NotReady, text).with(|data| data.state = Some(state)));
+        return Err(lists_unread(connection));
     }
     match catalogue.withheld(name, policy) {
         None => Ok(catalogue),
         Some(withheld) => Err(refused(name, withheld)),
     }
+}
+
+/// The error of a call that depends on what the tools are now.
+fn lists_unread(connection: &Connection) -> Error {
+    let state = connection.state().as_str();
+    Error::new(ErrorKind::NotReady, "its tools could not be read in time").of(connection.id()).with(|data| {
+        data.state = Some(state);
+        data.maybe_ran = Some(false);
+    })
 }
 
 /// The error of a call of a tool that is withheld.
