@@ -238,6 +238,13 @@ impl ServerCatalogue {
         }
     }
 
+    /// Whether every list of it is the same as in `other`, to the byte.
+    #[must_use]
+    pub fn offers_the_same(&self, other: &Self) -> bool {
+        let is_same = |kind| self.items(kind) == other.items(kind);
+        self.states() == other.states() && self.tools() == other.tools() && ListKind::ALL.into_iter().all(is_same)
+    }
+
     /// How many items each list has.
     #[must_use]
     pub fn counts(&self) -> ListCounts {

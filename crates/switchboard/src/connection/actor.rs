@@ -207,6 +207,7 @@ impl Actor {
     /// Reads these lists, and those that were announced as changed, without waiting for more notices.
     fn refresh_now(&mut self, lists: Changed) {
         let Some(live) = self.shared.live.load_full() else { return };
+        self.refresh.wanted();
         self.noticed(live.session.inbox.take());
         self.refresh.announce(lists, Instant::now());
         self.tell_progress();

@@ -14,7 +14,7 @@ use crate::spec::Timeouts;
 use crate::status::{ListState, Warning, clean};
 use crate::time::Timestamp;
 use crate::transport::TransportError;
-use crate::wire::message::{METHOD_NOT_FOUND, Params};
+use crate::wire::message::{INVALID_PARAMS, METHOD_NOT_FOUND, Params};
 use crate::wire::model::{BadItem, ListKind, Page, items_page, member, tools_page};
 use crate::wire::{Era, Json, Tool};
 
@@ -137,6 +137,7 @@ impl Reader<'_> {
         let mut read = Read::new(ListState::Ok);
         let mut cursors = HashSet::new();
         let mut cursor: Option<Json> = None;
+        let mut has_begun_anew = false;
         for number in 0.. {
             if number == PAGES {
                 read.cut(kind, format!("it has more than {PAGES} pages"));
@@ -144,6 +145,12 @@ impl Reader<'_> {
             }
             let result = match self.page(kind, cursor.as_ref(), deadline).await {
                 Ok(result) => result,
+                // The list has changed since its first page, so the cursor leads nowhere any more.
+                Err(RequestError::Rpc(rpc)) if rpc.code == INVALID_PARAMS && cursor.is_some() && !has_begun_anew => {
+                    (read, cursor, has_begun_anew) = (Read::new(ListState::Ok), None, true);
+                    cursors.clear();
+                    continue;
+                }
                 Err(error) => {
                     read.fail(kind, error);
                     break;

@@ -26,7 +26,7 @@ pub(super) fn of_request(error: &RequestError) -> Failure {
     match error {
         RequestError::Transport(error) => of_transport(error),
         RequestError::Timeout { .. } | RequestError::NoTurn { .. } => Failure::Transient { retry_after: None },
-        RequestError::Rpc(_) | RequestError::Refused(_) => Failure::Permanent,
+        RequestError::Rpc(_) | RequestError::Refused(_) | RequestError::Cancelled { .. } => Failure::Permanent,
     }
 }
 

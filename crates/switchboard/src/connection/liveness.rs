@@ -23,12 +23,15 @@ pub(super) async fn probe(session: &Session, limit: Duration) -> Result<(), Requ
         Era::Legacy => "ping",
         Era::Modern => "server/discover",
     };
+    let heard = session.inbox.heard();
     let Err(error) = ask(session, first, limit).await else { return Ok(()) };
     if failure::is_plain(&error) {
         return Err(error);
     }
     match ListKind::ALL.into_iter().find(|kind| session.facts.offers(kind.capability())) {
         Some(kind) if ask(session, kind.method(), limit).await.is_ok() => Ok(()),
+        // It does one thing at a time, and speaks of that.
+        _ if matches!(error, RequestError::Timeout { .. }) && session.inbox.heard() > heard => Ok(()),
         _ => Err(error),
     }
 }

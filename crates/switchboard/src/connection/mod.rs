@@ -353,6 +353,15 @@ impl Connection {
         }
     }
 
+    /// Whether the server refuses in that session what every server answers.
+    ///
+    /// Cancel safety: dropping the future changes nothing.
+    pub(crate) async fn refuses(&self, live: &Live) -> bool {
+        let outcome = liveness::probe(&live.session, self.shared.spec.timeouts.probe).await;
+        let Err(RequestError::Transport(error)) = outcome else { return false };
+        matches!(error, TransportError::Status(_) | TransportError::SessionGone(_))
+    }
+
     /// The session after that of `generation`, which the server has ended: however many ask, one is opened. Waits for it
     /// for up to `patience`.
     ///

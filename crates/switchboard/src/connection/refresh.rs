@@ -8,6 +8,12 @@ use crate::session::incoming::Changed;
 
 /// How long after a refresh that failed it is tried once more.
 const AGAIN: Duration = Duration::from_secs(5);
+/// The first rest after refreshes in a row that found nothing new; it doubles. Some servers announce a change at each look.
+const FIRST_REST: Duration = Duration::from_millis(500);
+/// The longest of such rests.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+/// How many refreshes in a row may find nothing new before there is a rest.
+const VAIN: u32 = 3;
 
 /// Announced changes of a connection in one life.
 ///
@@ -21,6 +27,10 @@ pub(super) struct Refresh {
     running: Option<Changed>,
     /// Lists whose reading failed once already.
     failed: Changed,
+    /// How many refreshes in a row found nothing new.
+    vain: u32,
+    /// Before that moment no notice has anything read.
+    rest: Option<Instant>,
     /// When updated resources are told.
     updates_due: Option<Instant>,
     progress: Progress,
@@ -42,8 +52,14 @@ impl Refresh {
         let is_news = !lists.without(self.waiting).is_empty();
         self.waiting = self.waiting.and(lists);
         self.failed = self.failed.without(lists);
+        let due = self.rest.map_or(due, |rest| rest.max(due));
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
         is_news
+    }
+
+    /// Somebody looks, so there is no rest.
+    pub(super) fn wanted(&mut self) {
+        self.rest = None;
     }
 
     /// Has updated resources told at `due`, or sooner when others are told sooner.
@@ -68,10 +84,17 @@ impl Refresh {
         (!wanted.is_empty()).then(|| *self.running.insert(wanted))
     }
 
-    /// What ran has ended, and these lists could not be read; whether anything ran. A failed one is tried once more.
-    pub(super) fn ended(&mut self, failed: Changed, now: Instant) -> bool {
+    /// What ran has ended, and these lists could not be read; whether anything ran. A failed one is tried once more. One that
+    /// was in vain found nothing new.
+    pub(super) fn ended(&mut self, failed: Changed, is_vain: bool, now: Instant) -> bool {
         let Some(wanted) = self.running.take() else { return false };
         self.progress.read = self.covered;
+        self.vain = if is_vain { self.vain.saturating_add(1) } else { 0 };
+        let rest = |past: u32| now + FIRST_REST.saturating_mul(1 << past.min(16)).min(LONGEST_REST);
+        self.rest = self.vain.checked_sub(VAIN).map(rest);
+        if let (Some(rest), Some(due)) = (self.rest, self.due.as_mut()) {
+            *due = rest.max(*due);
+        }
         let again = failed.without(self.failed);
         self.failed = self.failed.without(wanted).and(again);
         self.go_on(now);
@@ -113,7 +136,7 @@ impl Refresh {
     /// What had to wait has waited long enough.
     fn go_on(&mut self, now: Instant) {
         if !self.waiting.is_empty() {
-            self.due.get_or_insert(now);
+            self.due.get_or_insert(self.rest.map_or(now, |rest| rest.max(now)));
         }
     }
 }
@@ -143,10 +166,10 @@ mod tests {
         assert_eq!(refresh.begin(true, start + QUIET * 2), None, "one runs");
         assert_eq!(refresh.next_moment(), None, "nothing is asked before it ends");
         let end = start + QUIET * 9;
-        assert!(refresh.ended(Changed::default(), end));
+        assert!(refresh.ended(Changed::default(), false, end));
         assert_eq!(refresh.progress(), Progress { announced: 202, read: 2 });
         assert_eq!(refresh.begin(true, end), Some(tools()), "the one that waited begins at once");
-        assert!(refresh.ended(Changed::default(), end + QUIET));
+        assert!(refresh.ended(Changed::default(), false, end + QUIET));
         assert_eq!(refresh.progress(), Progress { announced: 202, read: 202 });
         assert_eq!(refresh.next_moment(), None);
     }
@@ -157,14 +180,14 @@ mod tests {
         let start = Instant::now();
         refresh.announce(tools(), start);
         assert_eq!(refresh.begin(true, start), Some(tools()));
-        refresh.ended(tools(), start);
+        refresh.ended(tools(), false, start);
         assert_eq!(refresh.begin(true, start), None);
         assert_eq!(refresh.begin(true, start + AGAIN), Some(tools()));
-        refresh.ended(tools(), start + AGAIN);
+        refresh.ended(tools(), false, start + AGAIN);
         assert_eq!(refresh.next_moment(), None);
         refresh.announce(tools(), start + AGAIN);
         refresh.begin(true, start + AGAIN);
-        refresh.ended(tools(), start + AGAIN);
+        refresh.ended(tools(), false, start + AGAIN);
         assert_eq!(refresh.next_moment(), Some(start + AGAIN * 2), "a new notice has a second try of its own");
     }
 
@@ -180,7 +203,7 @@ mod tests {
         refresh.discovered(start);
         assert_eq!(refresh.progress(), Progress { announced: 2, read: 1 });
         assert_eq!(refresh.begin(true, start), Some(tools()));
-        assert!(refresh.ended(Changed::default(), start));
-        assert!(!refresh.ended(Changed::default(), start), "a late end of a refresh that was abandoned");
+        assert!(refresh.ended(Changed::default(), false, start));
+        assert!(!refresh.ended(Changed::default(), false, start), "a late end of a refresh that was abandoned");
     }
 }

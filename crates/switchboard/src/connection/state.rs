@@ -410,7 +410,14 @@ impl Machine {
     fn after_failure(&mut self, failure: Failure, now: Instant) -> Vec<Effect> {
         self.generation += 1;
         (self.is_probing, self.beat) = (false, None);
-        let failure = if failure == Failure::SessionGone { Failure::Transient { retry_after: None } } else { failure };
+        let failure = match failure {
+            Failure::SessionGone => Failure::Transient { retry_after: None },
+            // It worked a moment ago. Gateways deny what is being restarted behind them in every way there is.
+            Failure::Permanent if self.climb == Climb::Reconnect && self.attempt > 0 => {
+                Failure::Transient { retry_after: None }
+            }
+            failure => failure,
+        };
         let ladder = match self.climb {
             Climb::Connect => self.connect.clone(),
             Climb::Reconnect => Ladder::reconnect(),

@@ -26,13 +26,14 @@ pub(super) async fn keep_open(session: Arc<Session>, shared: Arc<Shared>) -> Res
     let mut stream = Stream { session: &session, http, shared: &shared, cursor: Cursor::default(), opened: 0 };
     let ladder = Ladder::reconnect();
     let mut random = fastrand::Rng::new();
-    let mut failures = 0;
+    let (mut failures, mut idle) = (0, 0);
     loop {
         let error = match stream.run().await {
             Ok(life) => {
                 if life.is_proven {
                     failures = 0;
                 }
+                idle = if life.is_idle { idle + 1 } else { 0 };
                 life.error
             }
             Err(error) => match stream.judge(error) {
@@ -50,9 +51,15 @@ pub(super) async fn keep_open(session: Arc<Session>, shared: Arc<Shared>) -> Res
         }
         let own = ladder.delay(failures, &mut random);
         let asked = error.as_ref().and_then(TransportError::retry_after);
-        let wait = stream.cursor.wait(failures, own);
+        let wait = stream.cursor.wait(failures, own).max(patience(idle));
         tokio::time::sleep(wait.max(asked.unwrap_or_default())).await;
     }
+}
+
+/// The least wait after so many polls in a row that brought nothing, however soon the server wants to be asked again.
+fn patience(idle: u32) -> Duration {
+    let (first, most) = (Duration::from_millis(50), Duration::from_secs(5));
+    first.saturating_mul(1 << (idle / 10).min(16)).min(most)
 }
 
 /// The stream over all the exchanges that carry it, one after the other.
@@ -69,6 +76,8 @@ struct Stream<'a> {
 struct Life {
     /// Whether it lived long enough, or gave an event.
     is_proven: bool,
+    /// Whether it ended soon and brought nothing.
+    is_idle: bool,
     /// How it broke, if it did not end.
     error: Option<TransportError>,
 }
@@ -89,10 +98,12 @@ impl Stream<'_> {
         if has_gap {
             self.announce_lists();
         }
-        let (began, events) = (Instant::now(), self.cursor.events());
+        let (began, events, messages) = (Instant::now(), self.cursor.events(), self.cursor.messages());
         let outcome = self.http.read_unasked(self.session.dialect(), body, &mut self.cursor).await;
-        let is_proven = self.cursor.events() > events || began.elapsed() >= PROVEN;
-        Ok(Life { is_proven, error: outcome.err() })
+        let has_held = began.elapsed() >= PROVEN;
+        let is_proven = self.cursor.events() > events || has_held;
+        let is_idle = self.cursor.messages() == messages && !has_held;
+        Ok(Life { is_proven, is_idle, error: outcome.err() })
     }
 
     fn judge(&mut self, error: TransportError) -> Verdict {

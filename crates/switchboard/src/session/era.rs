@@ -104,7 +104,7 @@ pub(super) fn judge(outcome: Result<Json, RequestError>, is_pipe: bool) -> Resul
         }
         RequestError::Rpc(_) => Ok(Probed::Legacy(Because::Answered)),
         RequestError::Timeout { .. } => Ok(Probed::Legacy(Because::Silent)),
-        RequestError::NoTurn { .. } | RequestError::Refused(_) => Err(failed(error)),
+        RequestError::NoTurn { .. } | RequestError::Refused(_) | RequestError::Cancelled { .. } => Err(failed(error)),
         RequestError::Transport(transport) => match transport {
             TransportError::NoAnswer(_) => Ok(Probed::Legacy(Because::Answered)),
             TransportError::Status(status) if is_era_status(status.status) => Ok(Probed::Legacy(Because::Answered)),

@@ -2,7 +2,7 @@
 //! logs become events, and odd things are counted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -33,6 +33,8 @@ pub(crate) struct Inbox {
     /// Deadlines of requests under way, by progress token, which is the request's id.
     progress: Mutex<HashMap<u64, Arc<Deadline>>>,
     odd: Mutex<BTreeMap<String, u64>>,
+    /// How many messages came.
+    heard: AtomicU64,
     changed: AtomicU8,
     change: Notify,
     /// Resources that were updated since somebody asked.
@@ -104,6 +106,7 @@ impl Inbox {
             events,
             progress: Mutex::default(),
             odd: Mutex::default(),
+            heard: AtomicU64::new(0),
             changed: AtomicU8::new(0),
             change: Notify::new(),
             updated: Mutex::default(),
@@ -183,6 +186,11 @@ impl Inbox {
         self.updated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many messages came so far that are no answer to us.
+    pub(crate) fn heard(&self) -> u64 {
+        self.heard.load(Ordering::Relaxed)
+    }
+
     /// The odd things seen so far.
     pub(crate) fn warnings(&self) -> Vec<Warning> {
         let odd = self.odd.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,14 +213,23 @@ impl Inbox {
         }
     }
 
+    /// The request under way whose id that member is.
+    fn named(&self, params: Option<&Json>, name: &str) -> Option<Arc<Deadline>> {
+        let id = member(params?, name)?.as_str().trim_matches('"').parse().ok();
+        id.and_then(|id: u64| self.progress().get(&id).cloned())
+    }
+
     fn notification(&self, method: &str, params: Option<&Json>) {
         match method {
             "notifications/progress" => {
-                let token = params.and_then(|params| member(params, "progressToken"));
-                let id = token.and_then(|token| token.as_str().trim_matches('"').parse().ok());
-                let deadline = id.and_then(|id: u64| self.progress().get(&id).cloned());
-                if let (Some(deadline), Some(params)) = (deadline, params) {
+                if let (Some(deadline), Some(params)) = (self.named(params, "progressToken"), params) {
                     deadline.report(params);
+                }
+            }
+            "notifications/cancelled" => {
+                if let Some(deadline) = self.named(params, "requestId") {
+                    deadline
+                        .cancel(params.and_then(|params| member(params, "reason")?.read::<String>().ok()).as_deref());
                 }
             }
             "notifications/tools/list_changed" => self.announce(Changed::only(ListKind::Tools)),
@@ -250,6 +267,7 @@ impl Inbox {
 
 impl Receiver for Inbox {
     fn receive(&self, message: Message) -> Option<Bytes> {
+        self.heard.fetch_add(1, Ordering::Relaxed);
         match message {
             Message::Request { id, method, .. } => {
                 let outcome = Self::request(&method);

@@ -19,6 +19,9 @@ use crate::wire::message::{self, Params};
 use crate::wire::model::member;
 use crate::wire::{Era, Json, meta, version};
 
+/// How long the answer to the notice that ends the handshake is waited for.
+const NOTICE_LIMIT: Duration = Duration::from_secs(3);
+
 /// Why a connection could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
@@ -265,7 +268,13 @@ impl Opening<'_> {
             return Err(unusable("it names a revision that has no such handshake"));
         }
         let session = Session::new(link, (version, era), ServerFacts::read(&result), self.identity);
-        match session.notify(message::notification("notifications/initialized", &Params::new())).await {
+        let notice = session.notify(message::notification("notifications/initialized", &Params::new()));
+        // A child that takes nothing in is of no use; over HTTP the notice has arrived, and only its answer is missing.
+        let limit = session.transport.kind().map_or(self.left(), |_| NOTICE_LIMIT.min(self.left() / 2));
+        match tokio::time::timeout(limit, notice).await.unwrap_or_else(|_| {
+            session.inbox.odd("no answer to `notifications/initialized`");
+            Ok(())
+        }) {
             Ok(()) => {}
             // The server has agreed already; what it makes of this notice is its own affair.
             Err(TransportError::Status(error) | TransportError::SessionGone(error))
@@ -305,7 +314,10 @@ fn is_doubtful(error: &OpenError) -> bool {
     match error {
         OpenError::Step { source, .. } => match source {
             RequestError::Rpc(_) => true,
-            RequestError::Timeout { .. } | RequestError::NoTurn { .. } | RequestError::Refused(_) => false,
+            RequestError::Timeout { .. }
+            | RequestError::NoTurn { .. }
+            | RequestError::Refused(_)
+            | RequestError::Cancelled { .. } => false,
             RequestError::Transport(error) => match error {
                 TransportError::Status(status) => is_era_status(status.status),
                 // Some servers close the connection at a handshake that they do not know. A process that ended is started

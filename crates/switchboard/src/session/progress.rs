@@ -1,9 +1,9 @@
 //! The time that one request has, and what the server reports of its progress meanwhile.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 use tokio::time::Instant;
 
 use crate::status::clean;
@@ -81,6 +81,9 @@ pub(crate) struct Deadline {
     timeout: Duration,
     limit: Instant,
     reports: Option<broadcast::Sender<Progress>>,
+    /// The server's reason, when it has given the request up.
+    cancelled: OnceLock<String>,
+    cancel: Notify,
 }
 
 impl Deadline {
@@ -88,7 +91,8 @@ impl Deadline {
     pub(crate) fn new(timeout: Duration, max: Duration) -> Self {
         let began = Instant::now();
         let limit = began + max;
-        Self { began, due: Mutex::new((began + timeout).min(limit)), timeout, limit, reports: None }
+        let (due, cancelled, cancel) = (Mutex::new((began + timeout).min(limit)), OnceLock::new(), Notify::new());
+        Self { began, due, timeout, limit, reports: None, cancelled, cancel }
     }
 
     /// The same deadline, whose reports are passed on.
@@ -109,6 +113,28 @@ impl Deadline {
     /// The time since the request was made.
     pub(crate) fn waited(&self) -> Duration {
         self.began.elapsed()
+    }
+
+    /// Waits until the request is given up: by its time, which may move meanwhile, or by the server.
+    pub(super) async fn passed(&self) {
+        while self.cancelled().is_none() && Instant::now() < self.due() {
+            tokio::select! {
+                () = tokio::time::sleep_until(self.due()) => {}
+                () = self.cancel.notified() => {}
+            }
+        }
+    }
+
+    /// Why the server has given the request up, if it has.
+    pub(super) fn cancelled(&self) -> Option<&str> {
+        self.cancelled.get().map(String::as_str)
+    }
+
+    /// The server has given the request up.
+    pub(super) fn cancel(&self, reason: Option<&str>) {
+        // The first reason counts.
+        let _ = self.cancelled.set(clean(reason.unwrap_or("no reason")));
+        self.cancel.notify_one();
     }
 
     /// Takes in a progress report.

@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::incoming::Inbox;
 use super::progress::Deadline;
 use super::{Link, Session, cancelled, next_id};
@@ -62,6 +60,12 @@ pub(crate) enum RequestError {
         after: Duration,
         /// Replies seen that matched no request.
         unmatched: u64,
+    },
+    /// The server gave it up.
+    #[error("the server cancelled the request: {reason}")]
+    Cancelled {
+        /// Why, by its own word.
+        reason: String,
     },
     /// It was not sent, because its turn did not come in time.
     #[error("`{method}` was not sent: its turn did not come in {after:?}")]
@@ -149,6 +153,10 @@ impl Channel<'_> {
                 answer?.map_err(RequestError::Rpc)
             }
             None => {
+                if let Some(reason) = request.deadline.cancelled() {
+                    guard.is_wanted = false;
+                    return Err(RequestError::Cancelled { reason: reason.to_owned() });
+                }
                 let (after, unmatched) = (request.deadline.waited(), self.transport.unmatched());
                 Err(RequestError::Timeout { method: request.method.to_owned(), after, unmatched })
             }
@@ -174,13 +182,8 @@ impl Drop for CancelGuard<'_> {
 
 /// Waits for `future` until the deadline, which may move while we wait.
 async fn before<T>(deadline: &Deadline, future: impl Future<Output = T>) -> Option<T> {
-    let passed = async {
-        while Instant::now() < deadline.due() {
-            tokio::time::sleep_until(deadline.due()).await;
-        }
-    };
     // A server that never stops talking uses up what tokio lets one task do at a time; the clock is read nevertheless.
-    let passed = std::pin::pin!(tokio::task::unconstrained(passed));
+    let passed = std::pin::pin!(tokio::task::unconstrained(deadline.passed()));
     tokio::select! {
         biased;
         output = future => Some(output),
@@ -194,7 +197,7 @@ impl RequestError {
     pub(crate) fn maybe_ran(&self) -> Option<bool> {
         match self {
             Self::Rpc(_) | Self::Refused(_) => None,
-            Self::Timeout { .. } => Some(true),
+            Self::Timeout { .. } | Self::Cancelled { .. } => Some(true),
             Self::NoTurn { .. } => Some(false),
             Self::Transport(error) => Some(maybe_ran(error)),
         }
@@ -221,6 +224,10 @@ impl RequestError {
                     data.after = Some(after);
                     data.maybe_ran = maybe_ran;
                 })
+            }
+            Self::Cancelled { .. } => {
+                let text = format!("{doing}: {self}");
+                Error::new(ErrorKind::ServerCancelled, text).with(|data| data.maybe_ran = maybe_ran)
             }
             Self::Refused(error) => error,
             Self::Transport(error) => outward(error, doing),

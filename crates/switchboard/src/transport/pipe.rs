@@ -22,6 +22,9 @@ use crate::wire::frame::LineParser;
 
 /// Messages that wait to be written.
 const OUTBOX: usize = 64;
+/// Answers of ours that wait to be written. A server may speak for long before it listens again, so that reading must never
+/// wait for writing.
+const REPLIES: usize = 1024;
 /// How much is read at once.
 const PIECE: usize = 64 << 10;
 /// How long a server that does not listen any more is listened to.
@@ -78,7 +81,8 @@ impl PipeTransport {
             Some(child) => Box::pin(child.gone()),
             None => Box::pin(std::future::pending()),
         };
-        let reading = Reading { callers: callers.clone(), receiver, replies: outbox.downgrade(), limit };
+        let (replies, waiting_replies) = mpsc::channel(REPLIES);
+        let reading = Reading { callers: callers.clone(), receiver, replies, limit };
         let reader = OwnedTask::spawn(async move {
             let end = tokio::select! {
                 end = reading.run(reader) => end,
@@ -99,7 +103,7 @@ impl PipeTransport {
         let (writing, written) = watch::channel(());
         let writer = OwnedTask::spawn(async move {
             let _writing = writing;
-            if write_all(writer, messages).await.is_err() {
+            if write_all(writer, messages, waiting_replies).await.is_err() {
                 // Nobody listens when the reader has found the end.
                 let _ = deaf_sender.send(());
             }
@@ -176,8 +180,8 @@ impl PipeTransport {
 struct Reading {
     callers: Arc<Callers>,
     receiver: Arc<dyn Receiver>,
-    /// Weak, so that the reader does not keep the server's input open.
-    replies: mpsc::WeakSender<Bytes>,
+    /// Apart from the outbox, so that the reader does not keep the server's input open.
+    replies: mpsc::Sender<Bytes>,
     limit: usize,
 }
 
@@ -191,23 +195,23 @@ impl Reading {
             match reader.read_buf(&mut piece).await {
                 Ok(0) => {
                     if let Some(line) = parser.finish() {
-                        self.line(&line).await;
+                        self.line(&line);
                     }
                     return Broken::Ended;
                 }
                 Ok(_) => {
                     parser.push(piece.split().freeze());
-                    self.lines(&mut parser).await;
+                    self.lines(&mut parser);
                 }
                 Err(error) => return Broken::Failed(error.to_string()),
             }
         }
     }
 
-    async fn lines(&self, parser: &mut LineParser) {
+    fn lines(&self, parser: &mut LineParser) {
         loop {
             match parser.next_line() {
-                Ok(Some(line)) => self.line(&line).await,
+                Ok(Some(line)) => self.line(&line),
                 Ok(None) => return,
                 Err(error) => {
                     self.receiver.odd(&error.to_string());
@@ -217,7 +221,7 @@ impl Reading {
         }
     }
 
-    async fn line(&self, line: &Bytes) {
+    fn line(&self, line: &Bytes) {
         if line.trim_ascii().is_empty() {
             return;
         }
@@ -241,11 +245,10 @@ impl Reading {
                     }
                 }
                 other => {
-                    if let Some(reply) = self.receiver.receive(other)
-                        && let Some(outbox) = self.replies.upgrade()
-                    {
-                        // The writer is gone when the pipe is closed; then nobody needs the answer.
-                        let _ = outbox.send(reply).await;
+                    let Some(reply) = self.receiver.receive(other) else { continue };
+                    // The writer is gone when the pipe is closed; then nobody needs the answer.
+                    if let Err(mpsc::error::TrySendError::Full(_)) = self.replies.try_send(reply) {
+                        self.receiver.odd("more requests than it takes answers to");
                     }
                 }
             }
@@ -270,12 +273,17 @@ fn amid_noise(line: &Bytes) -> Option<Message> {
     is_amid.then(|| Message::parse(&line.slice(begin..end)).ok()).flatten()
 }
 
-/// Writes messages, one a line, until there are no more senders; then closes the server's input.
-async fn write_all(writer: impl Input, mut messages: mpsc::Receiver<Bytes>) -> std::io::Result<()> {
+/// Writes messages and replies, one a line, until there are no more senders of messages; then closes the server's input.
+async fn write_all(
+    writer: impl Input,
+    mut messages: mpsc::Receiver<Bytes>,
+    mut replies: mpsc::Receiver<Bytes>,
+) -> std::io::Result<()> {
     let mut writer = BufWriter::new(writer);
     loop {
         let message = tokio::select! {
             message = messages.recv() => message,
+            Some(reply) = replies.recv() => Some(reply),
             () = writer.get_ref().closed() => return Err(std::io::ErrorKind::BrokenPipe.into()),
         };
         let Some(message) = message else { break };
@@ -283,7 +291,7 @@ async fn write_all(writer: impl Input, mut messages: mpsc::Receiver<Bytes>) -> s
         while let Some(message) = next {
             writer.write_all(&message).await?;
             writer.write_all(b"\n").await?;
-            next = messages.try_recv().ok();
+            next = messages.try_recv().or_else(|_| replies.try_recv()).ok();
         }
         writer.flush().await?;
     }

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderValue;
 
 use super::body::Body;
 use super::{LONGEST_WAIT, Receiver, TransportError};
@@ -25,6 +26,8 @@ pub(crate) struct Cursor {
     retry: Option<Duration>,
     /// How many events came that have an id or data.
     events: u64,
+    /// How many of them have data.
+    messages: u64,
     /// The last events with an id, so that those which a server sends again are passed over.
     known: VecDeque<u64>,
     is_resumed: bool,
@@ -33,7 +36,8 @@ pub(crate) struct Cursor {
 impl Cursor {
     /// The id of the event behind which the stream can be resumed.
     pub(crate) fn last_event_id(&self) -> Option<&str> {
-        self.last_event_id.as_deref().filter(|id| !id.is_empty())
+        // One that no header can carry is none.
+        self.last_event_id.as_deref().filter(|id| !id.is_empty() && HeaderValue::from_bytes(id.as_bytes()).is_ok())
     }
 
     /// Goes on without an event to resume behind.
@@ -60,12 +64,18 @@ impl Cursor {
         self.events
     }
 
+    /// How many events with data came so far.
+    pub(crate) fn messages(&self) -> u64 {
+        self.messages
+    }
+
     /// Takes note of an event; whether it is a new one.
     fn note(&mut self, event: &SseEvent) -> bool {
         if let Some(millis) = event.retry {
             self.retry = Some(Duration::from_millis(millis).clamp(SHORTEST_WAIT, LONGEST_WAIT));
         }
         self.events += u64::from(event.id.is_some() || !event.data.is_empty());
+        self.messages += u64::from(!event.data.is_empty());
         let Some(id) = &event.id else { return true };
         self.last_event_id = Some(id.clone());
         // Some servers give all events the same id, so the id alone does not make it the same event.

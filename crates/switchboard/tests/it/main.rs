@@ -13,6 +13,8 @@ mod era;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod field;
+#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod fleet;

@@ -35,7 +35,8 @@ impl Actor {
             Outcome::Discovered(generation, found) => self.discovered(generation, *found),
             Outcome::Refreshed(generation, found) => self.refreshed(generation, *found),
             Outcome::Probed(generation, outcome) => self.probed(generation, outcome.map_err(|error| *error)),
-            Outcome::StreamLost(generation, error) => self.doubted(generation, *error),
+            // What a server says of the stream is not what it says of requests, so it is asked, whatever the reason.
+            Outcome::StreamLost(generation, error) => self.suspected(generation, *error),
         }
     }
 
@@ -149,7 +150,8 @@ impl Actor {
 
     fn refreshed(&mut self, generation: u64, found: Discovered) {
         // One that was abandoned for a discovery may have ended all the same.
-        if generation != self.machine.generation() || !self.refresh.ended(found.failed, Instant::now()) {
+        let is_vain = found.failed.is_empty() && found.catalogue.offers_the_same(&self.shared.catalogue.load());
+        if generation != self.machine.generation() || !self.refresh.ended(found.failed, is_vain, Instant::now()) {
             return;
         }
         self.listing = None;
@@ -208,8 +210,14 @@ impl Actor {
             self.failed(generation, Input::Lost { generation, failure }, failure::lost_error(error));
             return;
         }
-        self.doubt.get_or_insert(error);
-        self.step(Input::Doubted { generation });
+        self.suspected(generation, error);
+    }
+
+    fn suspected(&mut self, generation: u64, error: TransportError) {
+        if generation == self.machine.generation() {
+            self.doubt.get_or_insert(error);
+            self.step(Input::Doubted { generation });
+        }
     }
 
     fn probed(&mut self, generation: u64, outcome: Result<(), RequestError>) {

@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use crate::backoff::Ladder;
 use crate::connection::{Connection, Live};
 use crate::error::{Error, Result};
@@ -35,6 +37,17 @@ struct Tries {
     has_repeated: bool,
 }
 
+/// What a server refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refused {
+    /// That one request, or nothing.
+    Alone,
+    /// All that belongs to the session.
+    Session,
+    /// All that it is asked: another one stands in its place.
+    Everything,
+}
+
 /// What becomes of a request that has no result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Next {
@@ -48,10 +61,11 @@ enum Next {
 
 impl Tries {
     /// What becomes of the request. `is_repeatable`: running it twice is allowed and does no harm.
-    fn next(&mut self, error: &RequestError, is_repeatable: bool) -> Next {
+    fn next(&mut self, error: &RequestError, refused: Refused, is_repeatable: bool) -> Next {
         let RequestError::Transport(error) = error else { return Next::Tell };
         match error {
-            TransportError::SessionGone(_) if !std::mem::replace(&mut self.has_renewed, true) => Next::Renew,
+            _ if refused == Refused::Session && !std::mem::replace(&mut self.has_renewed, true) => Next::Renew,
+            _ if refused == Refused::Everything => self.refused(),
             TransportError::Connect(_) | TransportError::Unsent(_) => self.refused(),
             TransportError::Status(error) if matches!(error.status, 429 | 503) => self.limited(error, is_repeatable),
             TransportError::Status(error) if matches!(error.status, 502 | 504) => self.lost(is_repeatable),
@@ -101,12 +115,15 @@ impl<'a> Attempts<'a> {
         error: RequestError,
         is_repeatable: bool,
     ) -> Result<Arc<Live>> {
-        self.connection.doubt(&live, &error).await;
+        let refused = if self.tries.has_renewed { Refused::Alone } else { self.refused(&live, &error).await };
+        if refused != Refused::Session {
+            self.connection.doubt(&live, &error).await;
+        }
         let generation = live.generation;
         drop(live);
         // What a person has closed is not opened again for a call that was under way.
         let is_closed = || self.connection.state() == State::Closed;
-        let next = if is_closed() { Next::Tell } else { self.tries.next(&error, is_repeatable) };
+        let next = if is_closed() { Next::Tell } else { self.tries.next(&error, refused, is_repeatable) };
         let wait = match next {
             Next::Tell => return Err(self.told(error)),
             Next::Renew => Duration::ZERO,
@@ -133,6 +150,24 @@ impl<'a> Attempts<'a> {
             Err(_) if may_have_run => Err(self.told(error)),
             Err(error) => Err(self.after_all(error)),
         }
+    }
+
+    /// What a refusal means. Many servers say with a bare 400 that the session is gone, and gateways with a bare 404 that the
+    /// server is, which may as well be about what was asked. Whether a bare question is refused too tells.
+    async fn refused(&self, live: &Live, error: &RequestError) -> Refused {
+        let RequestError::Transport(error) = error else { return Refused::Alone };
+        let (status, refused) = match error {
+            TransportError::SessionGone(_) => return Refused::Session,
+            TransportError::Status(error) if error.rpc.is_none() && live.session.record().is_some() => {
+                (error.status, Refused::Session)
+            }
+            TransportError::Status(error) if error.rpc.is_none() => (error.status, Refused::Everything),
+            _ => return Refused::Alone,
+        };
+        let may_be = matches!(status, 404 | 410) || (status == 400 && refused == Refused::Session);
+        let asked = async { may_be && self.connection.refuses(live).await };
+        let is_refused = timeout(self.deadline.left(), asked).await.unwrap_or(false);
+        if is_refused { refused } else { Refused::Alone }
     }
 
     fn told(&self, error: RequestError) -> Error {
@@ -181,8 +216,13 @@ mod tests {
         Next::Again(Duration::from_millis(millis))
     }
 
+    fn next(tries: &mut Tries, error: &RequestError, is_repeatable: bool) -> Next {
+        let is_of_the_session = matches!(error, RequestError::Transport(TransportError::SessionGone(_)));
+        tries.next(error, if is_of_the_session { Refused::Session } else { Refused::Alone }, is_repeatable)
+    }
+
     fn first(error: &RequestError, is_repeatable: bool) -> Next {
-        Tries::default().next(error, is_repeatable)
+        next(&mut Tries::default(), error, is_repeatable)
     }
 
     #[test]
@@ -231,18 +271,18 @@ mod tests {
     #[test]
     fn a_session_is_renewed_once_and_a_repetition_happens_once() {
         let mut tries = Tries::default();
-        assert_eq!(tries.next(&gone(), true), Next::Renew);
-        assert_eq!(tries.next(&gone(), true), Next::Tell);
-        assert_eq!(tries.next(&lost(), true), again(100));
-        assert_eq!(tries.next(&lost(), true), Next::Tell);
+        assert_eq!(next(&mut tries, &gone(), true), Next::Renew);
+        assert_eq!(next(&mut tries, &gone(), true), Next::Tell);
+        assert_eq!(next(&mut tries, &lost(), true), again(100));
+        assert_eq!(next(&mut tries, &lost(), true), Next::Tell);
     }
 
     #[test]
     fn waits_grow_up_to_a_bound_and_attempts_to_connect_are_few() {
         let mut tries = Tries::default();
-        let waits: Vec<_> = (0..6).map(|_| tries.next(&status(429, None), false)).collect();
+        let waits: Vec<_> = (0..6).map(|_| next(&mut tries, &status(429, None), false)).collect();
         assert_eq!(waits, [500, 1000, 2000, 4000, 5000, 5000].map(again));
-        let waits: Vec<_> = (0..4).map(|_| tries.next(&refused(), false)).collect();
+        let waits: Vec<_> = (0..4).map(|_| next(&mut tries, &refused(), false)).collect();
         assert_eq!(waits, [again(100), again(200), again(400), Next::Tell]);
     }
 

@@ -91,7 +91,7 @@ impl HttpTransport {
     pub(super) fn stream_headers(&self, dialect: Dialect, last_event_id: Option<&str>) -> HeaderMap {
         let mut headers = self.bodiless_headers(dialect);
         headers.insert(ACCEPT, HeaderValue::from_static(EVENT_STREAM));
-        if let Some(id) = last_event_id.and_then(|id| HeaderValue::from_str(id).ok()) {
+        if let Some(id) = last_event_id.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok()) {
             headers.insert(LAST_EVENT_ID, id);
         }
         headers

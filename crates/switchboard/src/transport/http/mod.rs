@@ -14,8 +14,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::HeaderValue;
-use http::{HeaderMap, Method, Response};
+use http::{HeaderMap, Method, Response, StatusCode};
 use hyper::body::Incoming;
+use tokio::sync::watch;
 
 pub(super) use self::client::Address;
 pub(crate) use self::client::HttpClient;
@@ -26,6 +27,7 @@ pub(crate) use self::status::refuses_stream;
 pub(super) use self::status::status_error;
 pub(super) use self::stream::event_stream;
 use super::body::Body;
+use super::callers::Callers;
 use super::unasked::{CLOSE_LIMIT, Unasked};
 use super::{Answer, Dialect, Outgoing, Receiver, TransportError};
 use crate::spec::HttpTarget;
@@ -45,6 +47,10 @@ pub(crate) struct HttpTransport {
     limit: usize,
     receiver: Arc<dyn Receiver>,
     unasked: Unasked,
+    /// Callers whose answers may come on the standalone stream.
+    callers: Callers,
+    /// Whether that stream is open.
+    is_listening: watch::Sender<bool>,
 }
 
 impl fmt::Debug for HttpTransport {
@@ -62,7 +68,18 @@ impl HttpTransport {
     ) -> Result<Self, TransportError> {
         let (address, base) = (Address::new(&target.url)?, of_posts(target));
         let (session, gone) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { client, address, base, session, gone, limit, receiver, unasked: Unasked::new() })
+        Ok(Self {
+            client,
+            address,
+            base,
+            session,
+            gone,
+            limit,
+            receiver,
+            unasked: Unasked::new(),
+            callers: Callers::default(),
+            is_listening: watch::Sender::new(false),
+        })
     }
 
     /// Goes on in the session with this id, unless there is one already.
@@ -77,17 +94,44 @@ impl HttpTransport {
         self.session.get().filter(|_| self.gone.get().is_none())
     }
 
+    /// Sends a request. Its answer comes with the exchange; some servers accept the request with 202 and send the answer on
+    /// the standalone stream, where one is open.
     pub(crate) async fn request(self: &Arc<Self>, outgoing: Outgoing<'_>) -> Result<Answer, TransportError> {
+        if !*self.is_listening.borrow() {
+            let response = self.post(outgoing).await?;
+            return self.read_answer(outgoing, response).await;
+        }
+        let mut elsewhere = self.callers.enter(outgoing.id)?;
+        let exchange = async {
+            let response = self.post(outgoing).await?;
+            if response.status() != StatusCode::ACCEPTED {
+                return self.read_answer(outgoing, response).await;
+            }
+            self.unasked.finish(drain(response));
+            // The sender lives in `self`, so the wait cannot fail.
+            let _ = self.is_listening.subscribe().wait_for(|is_listening| !is_listening).await;
+            Err(TransportError::NoAnswer("the HTTP exchange"))
+        };
+        tokio::select! {
+            biased;
+            answer = elsewhere.answer() => answer,
+            outcome = exchange => outcome,
+        }
+    }
+
+    async fn post(self: &Arc<Self>, outgoing: Outgoing<'_>) -> Result<Response<Incoming>, TransportError> {
         self.in_session(outgoing.dialect)?;
         let response =
             self.client.send(&self.address, &Method::POST, || self.headers(&outgoing), outgoing.body.clone()).await?;
         if outgoing.method == "initialize"
             && response.status().is_success()
             && let Some(id) = response.headers().get(SESSION_ID)
+            // Some servers without sessions send the header nevertheless.
+            && !id.is_empty()
         {
             self.resume(id.as_bytes());
         }
-        self.read_answer(outgoing, response).await
+        Ok(response)
     }
 
     pub(crate) async fn notify(&self, dialect: Dialect, body: Bytes) -> Result<(), TransportError> {

@@ -62,7 +62,9 @@ pub(super) fn refuses_exchange(dialect: Dialect, error: &StatusError) -> bool {
 fn ends_session(error: &StatusError) -> bool {
     let is_about_the_request =
         error.rpc.as_ref().is_some_and(|rpc| matches!(rpc.code, message::METHOD_NOT_FOUND | message::INVALID_PARAMS));
-    let is_of_the_server = error.rpc.as_ref().is_some_and(|rpc| (-32_099..=-32_000).contains(&rpc.code));
+    let is_of_the_exchange =
+        |rpc: &RpcError| rpc.code == message::INVALID_REQUEST || (-32_099..=-32_000).contains(&rpc.code);
+    let is_of_the_server = error.rpc.as_ref().is_some_and(is_of_the_exchange);
     match error.status {
         404 => !is_about_the_request,
         400 => is_of_the_server && !error.has_id,

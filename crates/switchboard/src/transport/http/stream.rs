@@ -6,12 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Response};
 use hyper::body::Incoming;
+use tokio::sync::watch;
 
 use super::HttpTransport;
 use super::status::status_error;
 use crate::transport::body::{Body, EVENT_STREAM, excerpt, media_type};
 use crate::transport::sse::{Cursor, EventStream};
 use crate::transport::{Dialect, TransportError};
+use crate::wire::Message;
 
 /// How long a server may take to begin a stream. What it takes to say something on it is its own affair.
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
@@ -62,11 +64,12 @@ impl HttpTransport {
         cursor: &mut Cursor,
     ) -> Result<(), TransportError> {
         let mut stream = EventStream::resumed(body, self.limit, std::mem::take(cursor));
+        let _listening = Listening::begin(&self.is_listening);
         let outcome = loop {
             match stream.next(&*self.receiver).await {
                 Ok(Some(messages)) => {
                     for message in messages {
-                        self.pass_on(dialect, message).await;
+                        self.heard(dialect, message).await;
                     }
                 }
                 Ok(None) => break Ok(()),
@@ -79,5 +82,33 @@ impl HttpTransport {
         };
         *cursor = stream.into_cursor();
         outcome
+    }
+
+    /// Takes in what came on the standalone stream.
+    async fn heard(self: &Arc<Self>, dialect: Dialect, message: Message) {
+        match message {
+            Message::Response { id: id @ Some(_), outcome } => {
+                if !self.callers.answer(id, outcome) {
+                    self.receiver.odd("an unmatched reply");
+                }
+            }
+            message => self.pass_on(dialect, message).await,
+        }
+    }
+}
+
+/// The standalone stream is open, until this is dropped.
+struct Listening<'a>(&'a watch::Sender<bool>);
+
+impl<'a> Listening<'a> {
+    fn begin(is_listening: &'a watch::Sender<bool>) -> Self {
+        is_listening.send_replace(true);
+        Self(is_listening)
+    }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(false);
     }
 }
