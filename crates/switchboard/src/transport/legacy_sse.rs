@@ -302,7 +302,10 @@ impl Reading {
             return;
         }
         if let Some(reply) = self.receiver.receive(message) {
-            self.poster.unasked.reply(self.poster.post(Dialect::Handshake, reply)).await;
+            let posting = self.poster.post(Dialect::Handshake, reply);
+            if !self.poster.unasked.reply(posting) {
+                self.receiver.odd("more requests than it takes answers to");
+            }
         }
     }
 }

@@ -9,8 +9,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::TransportError;
 use crate::tasks::Tasks;
 
-/// How many answers to the server's own requests may be under way. A server that does not take them is not read on.
+/// How many answers to the server's own requests may be on their way at once.
 const REPLIES: usize = 16;
+/// How many of them there may be in all. A server that asks for more than it takes answers to is not answered.
+const WAITING_REPLIES: usize = 1024;
 /// How many notices and ends of exchanges may be under way. Beyond that they are dropped: nothing depends on them.
 const OTHERS: usize = 256;
 /// How long a server may take to accept a message; as long as that, it keeps its transport alive.
@@ -22,24 +24,29 @@ pub(super) const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone)]
 pub(super) struct Unasked {
     tasks: Tasks,
+    /// Places for answers, those that wait included.
+    places: Arc<Semaphore>,
     replies: Arc<Semaphore>,
     others: Arc<Semaphore>,
 }
 
 impl Unasked {
     pub(super) fn new() -> Self {
-        let (replies, others) = (Arc::new(Semaphore::new(REPLIES)), Arc::new(Semaphore::new(OTHERS)));
-        Self { tasks: Tasks::new(), replies, others }
+        let of = |places| Arc::new(Semaphore::new(places));
+        Self { tasks: Tasks::new(), places: of(WAITING_REPLIES), replies: of(REPLIES), others: of(OTHERS) }
     }
 
-    /// Posts an answer to a request of the server's, when there is room for it.
-    ///
-    /// Cancel safety: dropping the future drops an answer whose turn has not come.
-    pub(super) async fn reply(&self, posting: impl Future<Output = Result<(), TransportError>> + Send + 'static) {
-        // The semaphore is never closed.
-        if let Ok(place) = self.replies.clone().acquire_owned().await {
-            self.post(place, posting);
-        }
+    /// Posts an answer to a request of the server's in its turn, so that the stream on which it asked is read on meanwhile;
+    /// `false` when there is no room for it.
+    pub(super) fn reply(&self, posting: impl Future<Output = Result<(), TransportError>> + Send + 'static) -> bool {
+        let Ok(place) = self.places.clone().try_acquire_owned() else { return false };
+        let turns = self.replies.clone();
+        self.post(place, async move {
+            // The semaphore is never closed.
+            let _turn = turns.acquire().await;
+            posting.await
+        });
+        true
     }
 
     /// Posts a notice, if there is room for it.
@@ -89,8 +96,6 @@ impl Unasked {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt as _;
-
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -101,11 +106,12 @@ mod tests {
             unasked.finish(std::future::pending());
         }
         assert_eq!(unasked.others.available_permits(), 0);
-        for _ in 0..REPLIES {
-            unasked.reply(std::future::pending()).await;
+        for _ in 0..WAITING_REPLIES {
+            assert!(unasked.reply(std::future::pending()));
         }
-        assert!(unasked.reply(std::future::pending()).now_or_never().is_none(), "it waits for room");
+        assert!(!unasked.reply(std::future::pending()), "there is no room for more");
         tokio::time::sleep(LIMIT * 2).await;
-        assert_eq!((unasked.replies.available_permits(), unasked.others.available_permits()), (REPLIES, OTHERS));
+        let left = [&unasked.places, &unasked.replies, &unasked.others].map(|places| places.available_permits());
+        assert_eq!(left, [WAITING_REPLIES, REPLIES, OTHERS]);
     }
 }

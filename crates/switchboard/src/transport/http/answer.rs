@@ -69,7 +69,7 @@ impl HttpTransport {
             match message {
                 Message::Response { id, outcome } if is_answer(id, outgoing.id, &outcome) => answer = Some(outcome),
                 Message::Response { id, .. } => stray = Some(id),
-                other => self.pass_on(outgoing.dialect, other).await,
+                other => self.pass_on(outgoing.dialect, other),
             }
         }
         match (answer, stray) {

@@ -176,11 +176,12 @@ impl HttpTransport {
     }
 
     /// Gives a message to the receiver and sends what it answers on a POST of its own, so that a stream that waits for
-    /// the answer is read on meanwhile. With too many of them under way, the stream waits.
-    async fn pass_on(self: &Arc<Self>, dialect: Dialect, message: Message) {
-        if let Some(reply) = self.receiver.receive(message) {
-            let this = self.clone();
-            self.unasked.reply(async move { this.notify(dialect, reply).await }).await;
+    /// the answer is read on meanwhile.
+    fn pass_on(self: &Arc<Self>, dialect: Dialect, message: Message) {
+        let Some(reply) = self.receiver.receive(message) else { return };
+        let this = self.clone();
+        if !self.unasked.reply(async move { this.notify(dialect, reply).await }) {
+            self.receiver.odd("more requests than it takes answers to");
         }
     }
 }

@@ -112,7 +112,7 @@ impl HttpTransport {
                         self.receiver.odd("an answer to nobody");
                         reading.stray = Some(id);
                     }
-                    other => self.pass_on(ours.dialect, other).await,
+                    other => self.pass_on(ours.dialect, other),
                 }
             }
             if answer.is_some() {

@@ -69,7 +69,7 @@ impl HttpTransport {
             match stream.next(&*self.receiver).await {
                 Ok(Some(messages)) => {
                     for message in messages {
-                        self.heard(dialect, message).await;
+                        self.heard(dialect, message);
                     }
                 }
                 Ok(None) => break Ok(()),
@@ -85,14 +85,14 @@ impl HttpTransport {
     }
 
     /// Takes in what came on the standalone stream.
-    async fn heard(self: &Arc<Self>, dialect: Dialect, message: Message) {
+    fn heard(self: &Arc<Self>, dialect: Dialect, message: Message) {
         match message {
             Message::Response { id: id @ Some(_), outcome } => {
                 if !self.callers.answer(id, outcome) {
                     self.receiver.odd("an unmatched reply");
                 }
             }
-            message => self.pass_on(dialect, message).await,
+            message => self.pass_on(dialect, message),
         }
     }
 }

@@ -74,7 +74,7 @@ async fn a_session_that_the_server_does_not_know_is_not_named_again() {
         assert!(matches!(transport.notify(DIALECT, Bytes::new()).await, Err(TransportError::SessionGone(_))));
         transport.notify_soon(DIALECT, Bytes::new());
         let ping = Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}");
-        transport.pass_on(DIALECT, Message::parse(&ping).unwrap()).await;
+        transport.pass_on(DIALECT, Message::parse(&ping).unwrap());
         assert!(transport.open_stream(DIALECT, &super::super::Cursor::default()).await.is_err());
         transport.close(DIALECT).await;
         assert_eq!(server.requests().len(), 1, "{shown}");
